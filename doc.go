@@ -4,9 +4,8 @@
 // several calls in one transaction, and [Shard], which shards the collections of helpers.
 //
 // Each schema pattern is a package of its own: a typed helper over your collections, beside the official
-// driver and not instead of it. docs/choosing.md leads from a symptom to a pattern. In the manual of each, the
-// sections on when to use it, its documents and its calls are enough to begin; the others are for reference.
-// The examples that a manual names are links, as go doc prints none.
+// driver and not instead of it. docs/choosing.md leads from a symptom to a pattern. To begin, read three
+// sections of its manual: when to use it, its documents and its calls. The others are for reference.
 // docs/questions.md answers what a team asks before it adopts the library.
 //
 //   - [github.com/mongopatterns/mongopatterns/tree]: hierarchies in five representations
@@ -39,10 +38,10 @@
 //
 // # What they have in common
 //
-// New makes a helper from a *mongo.Collection. It does no I/O; if it refuses an option, it returns
-// [ErrInvalid] and names the option. A helper is safe for concurrent use: make one when the program
-// starts. Its type parameters are those of IDs first, then those of documents or values. Most helpers have
-// these methods:
+// New makes a helper from a *mongo.Collection. It does no I/O. If it refuses an option, it returns
+// [ErrInvalid] and names the option. A helper is safe for concurrent use, so make one when the program
+// starts. Its type parameters are first the types of IDs, then those of documents or values. Most helpers
+// have these methods:
 //
 //	Indexes() map[string][]mongo.IndexModel      // by collection name
 //	EnsureIndexes(ctx) error                     // creates what is missing, drops nothing
@@ -51,68 +50,85 @@
 //	Repair(ctx, *Work) (Result, error)           // safe beside live writes
 //	Adopt(ctx, …, *Work) (Result, error)         // from the plain schema, resumable
 //
-// Adopt works in the collection itself, in bucket and series from another one, which it does not change.
+// Adopt converts documents in place. In bucket and series it reads another collection, which it does not change.
 //
-// A call with an empty list or sequence does nothing and returns nil, except where a caller cannot mean it: calls of
-// prealloc without cells, and Change of computed without sources, return ErrInvalid.
+// A call with an empty list or sequence does nothing and returns nil. Exceptions are calls of prealloc without cells
+// and Change of computed without sources, which are surely mistakes and return ErrInvalid.
 //
-// Call EnsureIndexes before the first write: some guarantees are unique indexes. Most reads are also
-// available as a filter or a pipeline, for stages of your own; not those that decode in Go what is stored,
-// such as packed series and the deltas of a history.
+// Call EnsureIndexes before the first write, because some guarantees rest on unique indexes. Most reads
+// are also available as a filter or a pipeline, to which you can add stages of your own. Reads that
+// decode stored data in Go, such as packed series and the deltas of a history, are not.
 //
-// If your client has a registry or BSON options, set them in the Registry and BSON of each Options as well:
-// a collection does not tell them, and a helper without them encodes IDs and documents in another way than
-// your own writes.
+// If your client has a registry of its own, set it in the Registry of each Options as well. A helper cannot
+// read it from a collection, and without it would encode IDs and documents differently from your own
+// writes. The client's BSON options apply unless you set BSON.
 //
-// An ID may be of a type of your own, or any if the IDs of a collection have several types. One made from a
-// string or a number needs nothing more. One made from bson.ObjectID needs the methods in the manual of package
-// relation: without them the driver stores it as binary data. An argument of type any, such as the _id of an
-// item, must have the type of the stored _id: a string of hex digits does not match an ObjectID.
+// An ID may be of a type of your own, or any if the IDs of a collection have several types. A type made from a
+// string or a number needs nothing more. A type made from bson.ObjectID needs the methods that the manual of
+// package relation shows, because without them the driver stores it as binary data. An argument of type any,
+// such as the _id of an item, must have the type of the stored _id, so a string of hex digits does not match
+// an ObjectID.
+//
+// # Words
+//
+//   - A pattern is a way to store data. Its package has a helper, which is what New returns, and a manual, which is the
+//     package's documentation.
+//   - Old code is a program that writes the same data without this library. Adopt takes over what old code stored; until
+//     then a document is not adopted.
+//   - A parent has children, items, elements or copies. In tree it is the node above. In extref and computed, targets
+//     are the documents that hold copies of a source, or values that are computed from sources.
+//   - A conflict is a write that another writer prevented. An outcome says whether a call that failed has written.
+//   - A guard is a condition in the filter of a write, so that the write changes nothing if the document has changed.
+//   - A lease is the right of one worker to a document. It ends by itself, so that another worker can go on after a crash.
+//   - An outbox is a collection with an entry for each source whose change is still to be propagated.
+//   - A ledger is a collection in which Adopt of bucket and series notes what it has copied.
+//   - A series is what one source measures, a window is a period of a series, and a bucket is a document with the
+//     measurements of a window.
+//   - "Left alone" means not changed, and "beside" means at the same time as.
 //
 // # Transactions and failures
 //
-// The packages need MongoDB 6.0 or later. A call that must change several documents together does it in a
-// transaction, which needs a replica set or a sharded cluster: on a standalone server it returns
+// The packages need MongoDB 6.0 or later. A call that must change several documents together uses a
+// transaction, which needs a replica set or a sharded cluster. On a standalone server such a call returns
 // [ErrTransactionsUnsupported]. Every call joins the transaction in its context, such as that of [Transact].
-// After an error from a call that writes, abort your transaction. If you begin a transaction by the driver,
-// give it read concern snapshot, which Transact does: with another one, calls on a sharded cluster can miss
-// documents that move to another shard.
+// After an error from a call that writes, abort your transaction. If you begin a transaction with the
+// driver, give it read concern snapshot, as Transact does. With another read concern, calls on a sharded
+// cluster can miss documents that move to another shard.
 //
-// Give the context of each request a deadline, which bounds a transaction of the library with all its commands.
-// Without one it has 120 s, and the Timeout of the client bounds each of its commands, but not the whole.
+// Give the context of each request a deadline, because it bounds a transaction as a whole. Without a deadline a
+// transaction has 120 s, and the client's Timeout bounds only its single commands.
 //
-// Outside a transaction most reads have the read preference of the collection that you give;
-// reads that a write, Check, Repair or Adopt depends on go to the primary, and so do all reads of package
-// outlier.
+// Outside a transaction most reads use the read preference of the collection that you pass. Reads that a
+// write, Check, Repair or Adopt depends on go to the primary, and so do all reads of package outlier.
 //
-// A call that returns an error may have written, for example if its answer was lost: ask [OutcomeOf].
-// docs/failures.md says which calls can then be repeated.
+// A call that returns an error may still have written, for example if the server's answer was lost.
+// [OutcomeOf] tells, and docs/failures.md says which calls can then be repeated.
 //
 // # Costs
 //
-// The comment of each method with I/O has a line Cost, which a test proves. A round trip (RT) is a command
-// to the server, also a commit or the next batch of a cursor. Keys and documents are those of an index and
-// of a collection that the server reads. A batch is what Work bounds or, of a read, one reply of the
-// cursor.
+// The comment of each method with I/O has a line Cost, which a test proves. A round trip (RT) is one
+// command to the server; a commit and the next batch of a cursor count as well. "Keys" are index entries
+// and "documents" are documents that the server reads. A batch is what Work bounds, or, for a read, one
+// reply of the cursor.
 //
 // # Comments
 //
 // The commands of a call carry its package and name as their comment, such as "mongopatterns subset.Insert", so that the
 // profiler, the log, currentOp and Atlas show which call sent them. The calls of Distinct and Sampled of approx and of
 // Gatherer of series have the type as well: "mongopatterns approx.Sampled.Add". Functions of this package are
-// "mongopatterns Transact" and "mongopatterns Shard". A call inside another, as in the function of computed's Change, names
-// its own commands. [WithComment] gives another comment or none, and a comment in the options of a find comes before both.
+// "mongopatterns Transact" and "mongopatterns Shard". A call inside another, as in the function that you give to
+// computed's Change, names its own commands. [WithComment] sets another comment or none. A comment in the options of a
+// find wins over both.
 //
-// Some commands have no comment, because the driver takes none for them or because they end a transaction, a cursor or a
-// session: createIndexes, listIndexes, listCollections, hello, commitTransaction, abortTransaction, killCursors,
+// These commands have no comment, because the driver takes none for them or because they end a transaction, a cursor or
+// a session: createIndexes, listIndexes, listCollections, hello, commitTransaction, abortTransaction, killCursors,
 // killSessions and endSessions. Commands that your own code sends in a callback have only yours.
 //
 // # Collations
 //
-// A collection that a helper writes must not have a default collation: the server would take "Ann" and
-// "ann" for equal, as IDs and in the conditions of writes, and one could overwrite the other.
-// EnsureIndexes, Check, Repair, Adopt and similar calls look for a default collation with one
-// listCollections, which needs the privilege to run that command, and return ErrInvalid if they find one.
-// Other calls do not look: call EnsureIndexes when the program starts. paging and polymorphic write nothing and
-// accept any collection.
+// A collection that a helper writes must not have a default collation. With one, the server can treat "Ann" and
+// "ann" as equal, in IDs and in the conditions of writes, so that one could overwrite the other. EnsureIndexes,
+// Check, Repair, Adopt and similar calls look for a default collation with one listCollections, which needs the
+// privilege to run that command, and return ErrInvalid if they find one. Other calls do not look, so call
+// EnsureIndexes when the program starts. paging and polymorphic write nothing and accept any collection.
 package mongopatterns

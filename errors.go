@@ -2,26 +2,26 @@ package mongopatterns
 
 import "github.com/mongopatterns/mongopatterns/internal/fault"
 
-// The general errors; test for them with errors.Is. Every error that a package defines itself matches one
-// of them (prealloc.ErrTaken matches ErrConflict), so a service has to map only these, and for unique indexes of
-// its own the driver's duplicate key error (mongo.IsDuplicateKeyError).
+// The general errors; test for them with errors.Is. Every error that a package defines itself matches one of
+// them (prealloc.ErrTaken matches ErrConflict), so a service has to map only these. If it has unique indexes of
+// its own, it also maps the driver's duplicate key error (mongo.IsDuplicateKeyError).
 var (
-	// ErrInvalid: an argument or an option is not valid, or a document would be larger than MongoDB stores: 16 MiB, and
-	// 180 levels of documents and arrays. Nothing was written, except by a call for many items that met an invalid
-	// one on its way: its Result says what it had done by then.
+	// ErrInvalid: an argument or an option is not valid, or a document would exceed what MongoDB stores, which is 16
+	// MiB and 180 levels of documents and arrays. Nothing was written. Exception: a call for many items may have
+	// written some before it met an invalid one; its Result counts them.
 	ErrInvalid = fault.ErrInvalid
-	// ErrNotFound: what the call is about does not exist. It matches
+	// ErrNotFound: the document or element that the call names does not exist. It matches
 	// mongo.ErrNoDocuments.
 	ErrNotFound = fault.ErrNotFound
-	// ErrConflict: the stored data does not allow the call, mostly because another writer changed it
+	// ErrConflict: the stored data does not allow the call, usually because another writer changed it
 	// meanwhile. Read again and decide again. A call that waited for other writers until its context ended
 	// returns the context's error instead.
 	ErrConflict = fault.ErrConflict
 	// ErrMalformed: a stored document does not have the form that the package writes. The call does not
-	// change it; Check, if the package has one, lists all such documents.
+	// change it. If the package has a Check, it lists all such documents.
 	ErrMalformed = fault.ErrMalformed
-	// ErrIndexConflict: an index with the same keys or the same name exists with
-	// other options. No index was created or dropped.
+	// ErrIndexConflict: an index with the same keys or name exists with other options. No index was
+	// created or dropped.
 	ErrIndexConflict = fault.ErrIndexConflict
 	// ErrTransactionsUnsupported: the call needs a transaction, and the server is a standalone. Nothing was
 	// written.
@@ -37,11 +37,11 @@ var (
 var (
 	// ErrNoParent: a parent does not exist. It matches ErrNotFound.
 	ErrNoParent = fault.ErrNoParent
-	// ErrExists: the document or element to insert exists already. It matches ErrConflict. From an Insert it also
-	// matches mongo.IsDuplicateKeyError.
+	// ErrExists: the document or element to insert exists already. It matches ErrConflict. If an Insert returns
+	// it, mongo.IsDuplicateKeyError is also true.
 	ErrExists = fault.ErrExists
-	// ErrReferenced: a deletion with Restrict found documents that refer to the one to delete, such as the
-	// children of a node. It matches ErrConflict.
+	// ErrReferenced: a deletion with Restrict found documents, such as the children of a node, that refer
+	// to the one to delete. It matches ErrConflict.
 	ErrReferenced = fault.ErrReferenced
 	// ErrRunning: another call is doing the same work, such as an Adopt of the same source or a Migrate of
 	// the same collection. It matches ErrConflict.
@@ -50,7 +50,7 @@ var (
 	// package's own form. Nothing was written. Run Adopt, which also names the documents that it cannot
 	// adopt, and repeat the call. It matches ErrMalformed.
 	ErrNotAdopted = fault.ErrNotAdopted
-	// ErrNewer: a later version of the program wrote the document. The document is not damaged: read it
-	// with that version. It matches ErrMalformed.
+	// ErrNewer: a later version of the program wrote the document. The document is not damaged, so read
+	// it with that version. It matches ErrMalformed.
 	ErrNewer = fault.ErrNewer
 )

@@ -13,14 +13,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ProblemKind says what is wrong. Each package lists the kinds that its Check reports, with what they mean
-// there, and says which of them Repair removes.
+// ProblemKind says what is wrong. Each package lists the kinds that its Check reports, and says what they
+// mean there and which of them Repair removes.
 type ProblemKind string
 
 // The kinds that several packages report.
 const (
-	// WrongField: a field that is derived from others, such as a count, a sum or a path, has another value
-	// than they give.
+	// WrongField: a field that is derived from others, such as a count, a sum or a path, does not have the
+	// value that follows from them.
 	WrongField ProblemKind = "wrong field"
 	// Malformed: a document, or its Field, does not have the form that the package reads. Detail explains
 	// it if Field and Have do not.
@@ -33,9 +33,9 @@ const (
 	Dangling ProblemKind = "dangling"
 	// NotAdopted: other code stored it, and Adopt has not taken it over yet.
 	NotAdopted ProblemKind = "not adopted"
-	// Edited: other code edited one of two places that hold the same.
+	// Edited: other code edited one of two places that must hold the same.
 	Edited ProblemKind = "edited"
-	// Deleted: other code deleted it in one of two places.
+	// Deleted: other code deleted something in one of two places that must hold the same.
 	Deleted ProblemKind = "deleted"
 	// Different: two places that must agree differ.
 	Different ProblemKind = "different"
@@ -43,8 +43,8 @@ const (
 	OutsideWindow ProblemKind = "outside window"
 )
 
-// Problem is an inconsistency that a Check found. ID, Have, Want and Detail hold values of documents, which may be personal
-// data; the other fields do not, so that they can go to a log.
+// Problem is an inconsistency that a Check found. ID, Have, Want and Detail hold values of documents, which may be
+// personal data. The other fields hold none and can be logged.
 type Problem struct {
 	// Pattern is the package that found it: "tree".
 	Pattern string
@@ -55,8 +55,8 @@ type Problem struct {
 	ID         bson.RawValue
 	// Field is the path that is wrong, empty if the problem is not in one field.
 	Field string
-	// Have is the field's value, zero if it is missing. Want is the value it should have, zero if it should
-	// be missing or if the right value is not known.
+	// Have is the field's value, zero if the field is missing. Want is the value that it should have, zero
+	// if the field should be missing or if the right value is not known.
 	Have, Want bson.RawValue
 	// Detail explains the problem to a person. It is empty if the other fields suffice.
 	Detail string
@@ -106,7 +106,7 @@ type Checker interface {
 	Check(ctx context.Context, work *Work) iter.Seq2[Problem, error]
 }
 
-// CheckAll runs the checks one after another and stops at the first error. A checker that is nil is ErrInvalid.
+// CheckAll runs the checks one after another and stops at the first error. If a checker is nil, it yields ErrInvalid.
 //
 // Cost: the sum of the checks.
 func CheckAll(ctx context.Context, checkers ...Checker) iter.Seq2[Problem, error] {

@@ -32,18 +32,18 @@ type Sharding struct {
 	Found bool
 }
 
-// Shard shards the collections of the helpers, which must all be in db, by their ShardKey. It creates their
-// indexes, then an index on the key if no index begins with it, and then shards. In this order a unique
-// index can serve the shard key; if the collection were sharded first, EnsureIndexes would find a plain
-// index on the key and return ErrIndexConflict. A collection may already have documents. Shard can be
-// repeated. It returns what it did and what it found, sorted by collection name, and after an error what it
-// had done by then.
+// Shard shards the collections of the helpers, which must all be in db, by their ShardKey. It first creates
+// their indexes, then an index on the key if no index begins with it, and then shards. In this order a
+// unique index can serve the shard key. If the collection were sharded first, EnsureIndexes would find a
+// plain index on the key and return ErrIndexConflict. A collection may already have documents. Shard can be
+// repeated. It returns what it did and what it found, sorted by collection name, even if it also returns an
+// error.
 //
-// A collection that is already sharded by the same fields keeps its key: to have _id hashed, shard the
-// collection that way yourself first. Shard returns ErrInvalid, and does nothing, if a collection is
-// sharded by other fields, if two helpers want different fields for one collection, if an argument is nil, or if
-// the server is not a mongos. All documents begin on one shard; the balancer spreads them, or you do with zones: see
-// docs/scaling.md. Shard needs the privileges to read the config database and to shard.
+// A collection that is already sharded by the same fields keeps its key. For a hashed _id, shard the collection that
+// way yourself beforehand. Shard returns ErrInvalid, and does nothing, if a collection is sharded by other fields,
+// if two helpers want different fields for one collection, if an argument is nil, or if the server is not a mongos.
+// All documents begin on one shard. The balancer spreads them, or you do with zones (docs/scaling.md). Shard needs
+// the privileges to read the config database and to shard.
 //
 // Cost: 1 round trip, and for each collection those of EnsureIndexes and 2, or 1 if it is sharded
 // already.

@@ -11,13 +11,14 @@ import (
 // Work says how a call such as Check, Repair or Adopt goes over many documents. nil and the zero Work mean
 // all documents, in batches of the default size.
 //
-// Such a call writes in bounded batches and can be stopped and run again: finished batches stay. If the
-// server refuses to write a document, the call counts and names it and goes on. In a transaction of the
-// caller it returns the error instead, and the caller has to abort the transaction.
+// Such a call writes in bounded batches. It can be stopped and run again, because finished batches
+// stay. If the server refuses to write a document, the call counts and names it and goes on. In a
+// transaction of the caller it returns the error instead, and the caller has to abort the transaction.
 //
-// Calls that store many items of yours, such as AppendMany, take a Work too. Their batches are of items; a
-// Filter is ErrInvalid, and so is DryRun where the call has none. If items were refused, such a call returns
-// an error at its end, which matches those of Result.Failures; a call over stored documents does not.
+// Calls that store many items of yours, such as AppendMany, take a Work too. Their batches consist of items.
+// They return ErrInvalid for a Filter, and for DryRun if the call has none. If items were refused, such a
+// call returns an error at its end that matches those of Result.Failures. A call over stored documents does
+// not.
 type Work struct {
 	// Filter selects documents of the collection that the call's documentation names. It has any form that
 	// the driver takes (bson.D, bson.M, a struct), but must not use $text or $near. Default nil: all.
@@ -36,8 +37,7 @@ type Work struct {
 	DryRun bool
 }
 
-// Result counts what a call over many documents or items did. After an error it counts what was done by
-// then.
+// Result counts what a call over many documents or items did, even if the call returns an error.
 type Result struct {
 	// Examined documents or items were read.
 	Examined int64 `json:"examined"`
@@ -46,16 +46,16 @@ type Result struct {
 	// Skipped ones belong to the call but were left alone, because they are stored already, another writer
 	// changed them meanwhile, or a function of yours returned ErrSkip.
 	Skipped int64 `json:"skipped,omitempty"`
-	// Remaining ones were left as they are, because other writers kept changing them or because another call, or
-	// you, must decide. Check lists them, or what they follow from, such as the orphan that other nodes lie under;
-	// the comment of a call says so where it does not.
+	// Remaining ones were not changed, because other writers kept changing them (run again) or because another
+	// call, or you, must decide. Check lists them or their cause, such as an orphan above them, unless the comment
+	// of the call says otherwise.
 	Remaining int64 `json:"remaining,omitempty"`
 	// Failed ones were refused by the server or could not be encoded or decoded. They were not written.
 	Failed int64 `json:"failed,omitempty"`
-	// Unknown ones were sent, but no answer came: they may be written or not.
+	// Unknown ones were sent, but no answer came, so they may be written or not.
 	Unknown int64 `json:"unknown,omitempty"`
 	// Conflicts counts the transactions that met another writer. Each is run again; one with several
-	// documents is run again in halves. They cost time, and no data is lost.
+	// documents is run again in halves. Conflicts cost time but lose no data.
 	Conflicts int64 `json:"conflicts,omitempty"`
 	// Failures names the first hundred of the Failed ones.
 	Failures []Failure `json:"failures,omitempty"`

@@ -15,13 +15,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Options bound what Look does and say what it knows beside the database. The zero
-// value looks at all collections, for a minute at most.
+// Options bound what Look does, and tell it what the database does not show. The zero value looks
+// at all collections, for a minute at most.
 type Options struct {
 	// Collections are the collections to look at. Default nil: all.
 	Collections []string
-	// Queries are what a service sends: those of [Commands], [Log] or your own. Look
-	// adds those of system.profile and $queryStats, where it may read them. Default nil.
+	// Queries are what a service sends, from [Commands], [Log] or your own code. Look adds those of
+	// system.profile and $queryStats, where it may read them. Default nil.
 	Queries []Query
 
 	// MaxTime bounds each command, on the server too. Default 2 seconds.
@@ -46,10 +46,10 @@ type Progress struct {
 // share of the documents says nothing, and there is little to save.
 const least = 100
 
-// Look looks at the collections of a database and says which patterns would pay.
-// It only reads. If ctx ends, it returns what it has found by then, and the error. If it cannot list the
-// collections, it returns no report, and if there are none, ErrInvalid. A collection that it cannot read, because
-// the user lacks a role or the time is over, is named in the report.
+// Look looks at the collections of a database and says which patterns would pay. It only reads. If ctx ends, it
+// returns what it has found by then, and the error. If it cannot list the collections, it returns no report, and
+// if there are no collections, ErrInvalid. A collection that it cannot read, because the user lacks a role or the
+// time is over, is named in the report.
 //
 // Cost: 3 round trips, some 6 for each collection with 100 documents or more, and 1 or 2 scans for each thing that it
 // suspects.

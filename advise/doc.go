@@ -8,7 +8,7 @@
 //	}
 //	err = report.Text(os.Stdout)
 //
-// The same from a shell, without Go code of yours:
+// The same works from a shell, without Go code of yours:
 //
 //	go run github.com/mongopatterns/mongopatterns/cmd/advise -uri mongodb://… -db shop
 //
@@ -16,20 +16,20 @@
 //
 // Use it to find what would pay on a database that exists, or, with [Shapes], in the tests of a service
 // before production. A collection of fewer than 100 documents, a view, a capped or a time-series
-// collection is not looked at. Lists inside lists, and below the third name of a path, are not
-// seen, nor are fields that an expression cannot name. Look knows nothing of the
-// meaning of fields: what must be exact, private or in one document, only you know.
+// collection is not looked at. Lists inside lists, and below the third name of a path, are not seen,
+// nor are fields that an expression cannot name. Look knows nothing about the meaning of fields, so
+// only you know what must be exact, private or in one document.
 //
 // # What a finding says
 //
-// A Finding has a summary of what was counted, how sure that is, the saving as an interval and
+// A Finding has a summary of what was counted and how sure that is, the saving as an interval and
 // what grows, both computed from this collection, the constructor to paste, the call that adopts, a
 // query that gives the main figure once more, and what speaks against the pattern. Read that last
-// part first. A saving that cannot be computed is not printed, and the reason is: the times in
+// part first. If a saving cannot be computed, the reason is printed instead, because the times in
 // docs/benchmarks.md are of other data.
 //
-// A Report also lists what was looked at and is not advised, with the reason, and what
-// could not be told, with what would tell it: a role, the profiler, more time.
+// A Report also lists what was looked at and is not advised, with the reason. It lists what could
+// not be told, and what would tell it, such as a role, the profiler or more time.
 //
 // It lists the indexes that the queries it saw lack, indexes that are prefixes of others, and, where the user may
 // run $indexStats, indexes that nothing has used for a day. It also lists what the data shows without queries:
@@ -90,64 +90,63 @@
 //	          second; nothing else sets the field, asks for its value or reads what an
 //	          update made of it
 //
-// The other packages have no detector; docs/choosing.md starts from symptoms. For a collection that is in
-// a pattern already the report lists the pattern, and those it excludes, as not advised. Documents of
-// bucket, series, slots, outlier and computed are known by their shape, those of tree by ancestors or a
-// path that end with the parent; tree's nested sets, attribute, subset and extref by their default names
-// alone. How often the detectors are right was measured on generated databases: docs/advise.md has the
-// table.
+// The other packages have no detector, but docs/choosing.md starts from symptoms. For a collection that
+// already has a pattern, the report lists that pattern, and those that it excludes, as not advised. It
+// recognizes documents of bucket, series, slots, outlier and computed by their shape, and those of tree
+// by ancestors or a path that end with the parent. It recognizes tree's nested sets, attribute, subset
+// and extref only by their default names. How often the detectors are right was measured on generated
+// databases, and docs/advise.md has the table.
 //
 // # Where figures come from
 //
-// The server's $sample is not uniform: it can show twenty times as many large documents
-// as there are, or miss them all. Here it only suggests which fields to count. Every
-// figure in a report was counted by the server, over all documents, or is of the
-// queries seen, and says so; only the number and size of a collection's documents are
-// those that the server keeps, which may be off after a crash.
+// The server's $sample is not uniform. It can show twenty times as many large documents as there
+// are, or miss them all, so here it only suggests which fields to count. Every figure in a report
+// was counted by the server, over all documents, or is of the queries seen, and says so. Only the
+// number and size of a collection's documents are those that the server keeps, which may be wrong
+// after a crash.
 //
-// A collection that no scan reads in Options.MaxTime, from some 800,000 documents or 400 MB on, is estimated: some 20
-// ranges of _id, each of 2,000 documents at most, and the index counts for how many documents each stands.
-// Lengths of lists (outlier) and what the data shows without queries have such estimates, with an interval for 95 %
-// of the cases. Where the ranges differ too much, or follow the order of _id, and for _ids that are texts or
-// documents, nothing is said but how long -max-time has to be. So it is with all else that cannot be counted in the
-// time: it is listed as Unknown.
+// A collection that no scan reads in Options.MaxTime, from about 800,000 documents or 400 MB on, is estimated. Look
+// reads about 20 ranges of _id, each of 2,000 documents at most, and counts by the index for how many documents each
+// range stands. Lengths of lists (outlier) and what the data shows without queries have such estimates, with an
+// interval for 95 % of the cases. If the ranges differ too much, or follow the order of _id, or _ids are texts or
+// documents, Look only says how long -max-time has to be. Everything else that cannot be counted in the time is
+// listed as Unknown.
 //
-// Real data is dirty: what up to 5 % of the documents have of another shape (a string among numbers, a
-// list of parents, a reference to nothing) does not hide a finding of attribute, tree or extref. The
-// finding says how many they are and what Adopt does with them.
+// Real data is dirty. If up to 5 % of the documents have another shape (a string among numbers, a list
+// of parents, a reference to nothing), this does not hide a finding of attribute, tree or extref. The
+// finding says how many these are and what Adopt does with them.
 //
-// All but outlier and attribute depend on queries and are silent without them. Look takes those in
-// system.profile, if the profiler is on, and $queryStats, if the server has it and the
-// user may read it; Options.Queries adds the slow queries of a server's [Log], and what
-// a service's own tests sent, [Commands]:
+// All but outlier and attribute depend on queries and are silent without them. Look takes queries
+// from system.profile, if the profiler is on, and from $queryStats, if the server has it and the
+// user may read it. Options.Queries adds the slow queries of a server's [Log], and what a service's
+// own tests sent, [Commands]:
 //
 //	cmds := mongotest.Record(t, db, func() { service.ListProducts(ctx) })
 //	report, err := advise.Look(ctx, db, &advise.Options{Queries: advise.Commands(cmds)})
 //
-// The profile is that of the member that answers, a secondary if there is one; its newest 4,000 entries are read,
-// and the report says of how many. A command that a log has as well counts once.
-// Commands also sees which finds ask, one by one, for the values of an earlier answer: such
-// finds from a field of a document to an _id count as a $lookup does for extref and tree.
-// $queryStats has no values, so that it says neither how far pages skip nor how many
-// elements of a list are wanted, nor which finds follow which. The profile and the log have
-// no answers: where a client sends finds for one value after the other, Look asks the
-// database whether the document or page that was read before them has three of four of these values in
-// one of its fields, and only then are they said to be one for each: the others may ask for the user who
-// is logged in, and their share is said. Each loop is judged by itself, up to 200 of them. After a $group of all
-// documents nothing is said, unless an answer of Commands shows that half of its values are asked for. A report prints the shape of queries, never their values,
-// but for the query to check a page by hand, which is the deepest that was seen. A query
-// that was not seen may need what a finding moves away.
+// The profile is that of the member that answers, a secondary if there is one. Its newest 4,000 entries are read, and the
+// report says of how many. A command that a log also has counts once. $queryStats has no values, so it does not say how
+// far pages skip, how many elements of a list are wanted, or which finds follow which.
+//
+// Commands also shows which finds ask, one by one, for the values of an earlier answer. For extref and tree, such finds
+// from a field of a document to an _id count as a $lookup does. The profile and the log have no answers. If a client
+// sends finds for one value after the other, Look asks the database whether the document or page that was read before
+// them has three of four of these values in one of its fields. Only then does it report one find for each value. The
+// others may ask for the user who is logged in, and their share is reported. Each loop is judged by itself, up to 200 of
+// them. After a $group of all documents Look reports none, unless an answer of Commands shows that half of its values are
+// asked for.
+//
+// A report prints the shape of queries, never their values, except for the query to check a page by hand, which is the
+// deepest that was seen. A query that was not seen may need what a finding moves away.
 //
 // # On a live server
 //
-// The role read on the database is enough; for one collection, the actions find, collStats and listIndexes on it. One
-// command runs at a time, on a secondary
-// if there is one, with Options.MaxTime (2 s) on the server and a comment; Options.Budget
-// (1 minute) and MaxCommands bound them all. Sizes and lengths are computed on the
-// server, which sends numbers, never documents. At most 5 % of a large collection is
-// sampled, as above that $sample sorts it. The profiler is never switched on and
-// nothing is stored. A scan does read the whole collection through the cache, for
-// MaxTime at most: run it on a secondary, or at night. The round trips are
+// The role read on the database is enough, and for one collection the actions find, collStats and listIndexes on it.
+// One command runs at a time, on a secondary if there is one, with Options.MaxTime (2 s) on the server and a comment.
+// Options.Budget (1 minute) and MaxCommands bound them all. Sizes and lengths are computed on the server, which sends
+// numbers, never documents. At most 5 % of a large collection is sampled, because above that $sample sorts it. The
+// profiler is never switched on and nothing is stored. But a scan reads the whole collection through the cache, for
+// MaxTime at most, so run it on a secondary or at night. The round trips are
 //
 //	database         1 for its collections, 2 for queries, 1 more if the profiler has over 4,000
 //	                 entries, up to 200 for loops of finds in a profile or log, and up to 50 for
@@ -164,21 +163,22 @@
 //
 // # Before production
 //
-// [Shapes] looks at queries alone, without a server: pages by skip, finds one by one,
-// joins for a few fields, climbs of a tree and $push without a bound, each with how often it
-// was seen and the packages that avoid it. Three documents in a test are enough. No data is
-// looked at, so a shape may be harmless: a list may have a bound that no query shows. A Report has
-// these Shapes too, and the finds whose sort and filter no index begins with. It names the packages only
-// where it advises them for what the query is about, and says of the others why not.
+// [Shapes] looks at queries alone, without a server. It finds pages by skip, finds one by one, joins for
+// a few fields, climbs of a tree and $push without a bound, and says how often each was seen and which
+// packages avoid it. Three documents in a test are enough. It looks at no data, so a shape may be
+// harmless, such as a list with a bound that no query shows. A Report has these Shapes too, and the
+// finds whose sort and filter no index begins with. It names a package only where it advises it for what
+// the query is about, and otherwise says why not.
 //
 // # Before you believe it
 //
-// [Try] copies a part of a finding's collection into a scratch database, on any server, which must be
-// empty and is dropped at the end. The role readWrite is enough there, and for tree, extref and attribute dbAdmin too,
-// which may run validate. It adopts the pattern there and measures what was promised, and what the reads that were seen send and examine before and after. It compares their answers value by value. A test
-// sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset,
-// split, paging, tree, extref, attribute, series, bucket, computed and relation of children that are embedded or will
-// be. The others cannot be tried, and Try says why.
+// [Try] copies a part of a finding's collection into a scratch database, on any server, which must be empty and is
+// dropped at the end. The role readWrite is enough there, except that tree, extref and attribute also need dbAdmin, which
+// may run validate. Try adopts the pattern there and measures what was promised, and what the reads that were seen send
+// and examine before and after. It compares their answers value by value. A test checks that none of them loses a value
+// and no promise is off by more than a factor of two, for outlier, subset, split, paging, tree, extref, attribute,
+// series, bucket, computed and relation of children that are embedded or will be. The others cannot be tried, and Try
+// says why.
 package advise
 
 // Notes for those who change this package.

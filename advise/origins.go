@@ -9,15 +9,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Origin is where a find had its value from: a field of documents that an earlier
-// command had answered. Finds with an Origin are one for each value: the second half of
-// "N+1".
+// Origin is where a find had its value from, which is a field of documents in an earlier answer.
+// Finds with an Origin are one for each value, the "N" of "N+1".
 type Origin struct {
 	Collection string
 	Path       string
 	List       bool // the value stood in an array
 	First      bool // the first find for a value of that answer
-	// Others is set on the first: how many finds between the first and the last one asked for values of another origin.
+	// Others is set on the first. It is how many finds between the first and the last one asked for values of another
+	// origin.
 	Others int64
 
 	run *run // a suspicion: Look asks the database

@@ -25,8 +25,8 @@ type Query struct {
 	Collection string
 	Command    bson.Raw // as sent: {find: "orders", filter: …}
 	Calls      int64    // how often; 0 counts as 1
-	// From is where a find for one value had that value from. [Commands] sets it, by the
-	// answers. Default: not known.
+	// From is where a find for one value had that value from. [Commands] sets it from the answers.
+	// Default: not known.
 	From Origin
 
 	rate  int64 // of updates of one document, in its busiest second; 0: not known
@@ -80,9 +80,9 @@ type Command struct {
 	Err        error
 }
 
-// Commands makes queries of recorded commands, such as those that mongotest.Record
-// saw in a service's own tests. It also looks which finds ask for the values of an earlier
-// answer one by one. It remembers the values of 16 answers at most, 10,000 of each.
+// Commands makes queries of recorded commands, such as those that mongotest.Record saw in a
+// service's own tests. It also finds out which finds ask, one by one, for the values of an earlier
+// answer. It remembers the values of 16 answers at most, 10,000 of each.
 func Commands[C ~struct {
 	Name       string
 	Collection string
@@ -110,14 +110,14 @@ const longestLine = 1 << 20
 // slowQuery is the id of the line that mongod logs for each slow command.
 const slowQuery = 51803
 
-// Log reads the slow queries in a mongod's log, a JSON document a line. Lines of
-// another form are passed over: logs are cut and mixed. Queries that differ in their values
-// alone are one with its Calls. It returns ErrInvalid if no line is one of a log. Of 10,000 different ones, and of lines up to 1 MiB, nothing
-// is lost; more are passed over, so that a log of any size takes little memory.
+// Log reads the slow queries in a mongod's log, a JSON document a line. Lines of another form are passed over, because
+// logs are cut and mixed. Queries that differ only in their values are one Query with its Calls. It returns ErrInvalid if
+// no line is one of a log. It keeps up to 10,000 different queries and reads lines up to 1 MiB. More are passed over, so
+// that a log of any size takes little memory.
 //
-// Finds that one connection sent one after the other, each for another value of one field,
-// may be one for each value of an earlier answer. The log does not have the answers: [Look]
-// asks the database which field held the values, and [Shapes] passes such finds over.
+// Finds that one connection sent one after the other, each for another value of one field, may be
+// one for each value of an earlier answer. The log does not have the answers, so [Look] asks the
+// database which field held the values, and [Shapes] passes over such finds.
 func Log(r io.Reader) (queries []Query, err error) {
 	defer fault.In(&err, "advise: log")
 	found := false // a line of a log

@@ -21,16 +21,16 @@ import (
 // Replay are the reads of one shape, sent to the copy before the pattern is adopted and after.
 type Replay struct {
 	Query string `json:"query"` // without values
-	// Now is what the service sends once the pattern is adopted; "": the same.
+	// Now is what the service sends once the pattern is adopted, or "" if that is the same.
 	Now  string `json:"now,omitempty"`
 	Seen int64  `json:"seen"`
-	// Replayed are those with different values, 20 at most. The figures are of them, each sent once.
+	// Replayed counts those with different values, 20 at most. The figures are of these, each sent once.
 	Replayed        int64 `json:"replayed"`
 	BytesBefore     int64 `json:"bytesBefore"` // of the documents that the server sends
 	BytesAfter      int64 `json:"bytesAfter"`
 	DocumentsBefore int64 `json:"documentsBefore"` // that it examines
 	DocumentsAfter  int64 `json:"documentsAfter"`
-	// Lost is the first value of an answer that the service no longer gets, LostIn how many answers lack one.
+	// Lost is the first value of an answer that the service no longer gets, and LostIn is how many answers lack one.
 	Lost   string `json:"lost,omitempty"`
 	LostIn int64  `json:"lostIn,omitempty"`
 

@@ -16,14 +16,14 @@ import (
 type Report struct {
 	Database string    `json:"database"`
 	At       time.Time `json:"at"`
-	// Findings are what would pay: first what saves bytes, then what saves reads their
-	// work, each the largest saving first.
+	// Findings are what would pay. First comes what saves bytes, then what saves reads their work,
+	// each with the largest saving first.
 	Findings []Finding `json:"findings"`
-	// Shapes are the queries that will be slow when there is more data, the commonest first.
+	// Shapes are the queries that will be slow when there is more data, the most common first.
 	Shapes []Shape `json:"shapes"`
-	// Indexes are those that are missing, those that most commands would use first, and those that could go.
+	// Indexes are those that are missing, with those that most commands would use first, and then those that could go.
 	Indexes []Index `json:"indexes"`
-	// Remarks are what the data shows without a query: what fails first, first.
+	// Remarks are what the data shows without a query. What fails soonest comes first.
 	Remarks []Remark `json:"remarks"`
 	// NotAdvised are the patterns that were weighed and would not pay.
 	NotAdvised []Note `json:"notAdvised"`
@@ -31,7 +31,7 @@ type Report struct {
 	Unknown []Note `json:"unknown"`
 	// Sources say where queries were looked for.
 	Sources  []Source      `json:"sources"`
-	Commands int           `json:"commands"` // sent
+	Commands int           `json:"commands"` // how many were sent
 	Took     time.Duration `json:"took"`
 
 	commands []command // for Try
@@ -47,14 +47,15 @@ type Finding struct {
 	Summary string `json:"summary"` // a sentence or two
 	Sure    string `json:"sure"`    // how sure, and from what
 	Facts   []Fact `json:"facts"`
-	// Saving is what the pattern saves, computed from this collection. Without a Unit it is not, and its What says why.
+	// Saving is what the pattern saves, computed from this collection. Without a Unit it was not computed, and its What
+	// says why.
 	Saving Interval `json:"saving"`
-	// Grows is what grows in turn, by Low to High and from Before, computed from this collection.
+	// Grows is what grows in turn, from Before by Low to High, computed from this collection.
 	Grows []Interval `json:"grows,omitempty"`
 	// Code is Go that compiles where db is a *mongo.Database and err is handled.
 	Code string `json:"code"`
-	// Adopt is Go behind the Code that takes over the documents that exist, with a ctx. Where there is nothing to take
-	// over it makes the indexes.
+	// Adopt is Go that follows the Code, with a ctx, and takes over the documents that exist. Where there is nothing
+	// to take over, it creates the indexes.
 	Adopt string `json:"adopt"`
 	// Manual is the pattern's manual, which says what Adopt needs of the programs that write meanwhile.
 	Manual string `json:"manual"`
@@ -63,8 +64,8 @@ type Finding struct {
 	// Against is what speaks against the pattern.
 	Against []string `json:"against"`
 
-	// Distribution has the documents by the length of the list, Limit the length that
-	// the Code names.
+	// Distribution has the documents by the length of the list, and Limit is the length that the
+	// Code names.
 	Distribution []Bar `json:"distribution,omitempty"`
 	Limit        int64 `json:"limit,omitempty"`
 
@@ -140,7 +141,7 @@ type Check struct {
 	Shell  string   `json:"shell"` // for mongosh
 	Answer int64    `json:"answer"`
 	Path   []string `json:"path"` // of the figure in the answer
-	// Estimated is an Answer that was not counted, as the command would take too long.
+	// Estimated says that the Answer was not counted, because the command would take too long.
 	Estimated bool `json:"estimated,omitempty"`
 
 	reply  bson.Raw
@@ -178,7 +179,7 @@ type Note struct {
 type Source struct {
 	Name    string `json:"name"`
 	Queries int    `json:"queries"`
-	Of      int64  `json:"of,omitempty"`   // of how many: those read are the newest. 0: of no more
+	Of      int64  `json:"of,omitempty"`   // how many there were; the newest were read. 0: all were read
 	Note    string `json:"note,omitempty"` // why there are none
 }
 

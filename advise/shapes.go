@@ -22,7 +22,7 @@ type Shape struct {
 	Query string `json:"query"`
 	Seen  int64  `json:"seen"`
 	Why   string `json:"why"`
-	// Calls are the calls of this library that sent it, such as subset.Top: its commands name them in their comment.
+	// Calls are the calls of this library that sent it, such as subset.Top, which commands name in their comment.
 	Calls []string `json:"calls,omitempty"`
 	// Reasons are why a Report advises none of the packages that avoid it.
 	Reasons []string `json:"reasons,omitempty"`
@@ -47,9 +47,9 @@ const (
 	shapeLength = 300    // characters
 )
 
-// Shapes says which queries will be slow when there is more data: pages by skip, finds one
-// by one for values of an earlier answer, joins for a few fields, climbs of a tree, and
-// $push without a bound. It needs no server, so that a service's own tests can ask:
+// Shapes says which queries will be slow when there is more data. These are pages by skip, finds
+// one by one for values of an earlier answer, joins for a few fields, climbs of a tree, and $push
+// without a bound. It needs no server, so a service's own tests can ask:
 //
 //	cmds := mongotest.Record(t, db, func() { service.ListProducts(ctx) })
 //	for _, s := range advise.Shapes(advise.Commands(cmds)) {

@@ -44,25 +44,25 @@ type TryOptions struct {
 
 // Trial is what a pattern saved on a copy of a part of the data.
 type Trial struct {
-	// Finding is that of the part: the same rules, and the promise for what was copied.
+	// Finding is made by the same rules for the part that was copied, with the promise for that part.
 	Finding Finding `json:"finding"`
-	// Documents were copied of the finding's collection, Of is how many it has. On a sharded cluster Of may count
-	// orphaned documents.
+	// Documents is how many of the finding's collection were copied, and Of how many it has. On a sharded cluster
+	// Of may count orphaned documents.
 	Documents int64 `json:"documents"`
 	Of        int64 `json:"of"`
 	// Saved was measured after the pattern was adopted, in the unit of the promise.
 	Saved int64 `json:"saved"`
 	// Grown was measured as well, for each of the finding's Grows.
 	Grown []int64 `json:"grown,omitempty"`
-	// ReadBefore and ReadAfter are the bytes of the largest document of the collection, which
-	// a read of it sends; 0 if the pattern writes another collection.
+	// ReadBefore and ReadAfter are the bytes of the largest document of the collection, which a
+	// read of it sends. They are 0 if the pattern writes another collection.
 	ReadBefore int64 `json:"readBefore"`
 	ReadAfter  int64 `json:"readAfter"`
 	// Replays are the finds and aggregations of the collection that were seen, sent to the copy
 	// before and after.
 	Replays []Replay `json:"replays"`
-	// NotReplayed were seen, too, but have no values, need other collections, or do not say by
-	// themselves what a service sends instead.
+	// NotReplayed counts reads that were also seen, but have no values, need other collections, or
+	// do not say by themselves what a service would send instead.
 	NotReplayed int64 `json:"notReplayed"`
 }
 
@@ -71,14 +71,14 @@ var notTried = map[string]string{
 	"approx": "how many changes are one write is its option Every, and needs no measurement",
 }
 
-// Try copies a part of the finding's collection, and of those that it names, into scratch,
-// looks at the copy with the queries of the report, adopts the pattern with the options of
-// the finding's Code, and measures what was promised, and what the reads of the collection cost
-// before and after: 20 of each of 20 shapes. It compares their answers, value by value. It only reads db. scratch must have no
-// collections, and is dropped at the end.
+// Try copies a part of the finding's collection, and of those that it names, into scratch, looks at the copy with the
+// queries of the report, adopts the pattern with the options of the finding's Code, and measures what was promised. It
+// also measures what the reads of the collection, up to 20 of each of 20 shapes, cost before and after, and compares
+// their answers, value by value. It only reads db. scratch must have no collections, and is dropped at the end.
 //
-// It returns ErrInvalid for a pattern that cannot be tried, and says why, for a report that is
-// not of this process, and if the part does not have what the finding is about: copy more.
+// It returns ErrInvalid, which says why, for a pattern that cannot be tried and for a report that
+// is not of this process. It also does if the part does not have what the finding is about; then
+// copy more.
 //
 // Cost: a copy of a part of the collections, a Look and the Adopt of the pattern on scratch, and a replay of the
 // reads.
@@ -197,8 +197,8 @@ func empty(ctx context.Context, db *mongo.Database) error {
 	return err
 }
 
-// Kept reports whether what was measured is half of the least that was promised or more, and
-// at most twice the most, and no answer of a read has lost a value.
+// Kept reports whether the measured saving is at least half of the least that was promised and at
+// most twice the most, and no answer of a read has lost a value.
 func (t *Trial) Kept() bool { return t.promised() && !t.lost() }
 
 func (t *Trial) promised() bool {

@@ -27,48 +27,49 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Options of Counters, Sampled and Distinct. The zero value of each is its default. A constructor refuses those
-// that it has no use for.
+// Options of Counters, Sampled and Distinct. The zero value of each is its default. A constructor refuses
+// options that it does not use.
 type Options struct {
 	// KeyField is the path of the key in a document. Default "_id".
 	KeyField string
 	// CountField is the path of the count, or of the registers of Distinct. Default "count", for
 	// Distinct "distinct".
 	CountField string
-	// Every is the number of changes that one write stores together. Default 100; with 1 each
-	// change is written.
+	// Every is the number of changes that one write stores together. With 1 each change is written.
+	// Default 100.
 	Every int64
-	// Precision sets the number of registers of Distinct to 2^Precision. Default 10: 1,024
-	// registers, a standard error of 3.3 percent and at most 10 KB a document. The range is from 4,
-	// with 26 percent and 150 bytes, to 14, with 0.8 percent and 180 KB. Only NewDistinct takes it.
+	// Precision sets the number of registers of Distinct to 2^Precision. The range is from 4, with
+	// a standard error of 26 percent and 150 bytes a document, to 14, with 0.8 percent and 180 KB.
+	// Only NewDistinct takes it. Default 10, with 1,024 registers, 3.3 percent and at most 10 KB.
 	Precision int
-	// Existing: only keys with a document are counted. Default false: a document is inserted for a
+	// Existing counts only keys that have a document. Default false: a document is inserted for a
 	// key that has none.
 	Existing bool
-	// Interval is how long changes wait at most: an Add later than this after the last Flush
-	// flushes, and Run flushes at this interval. Default 0: changes wait until there are Every of
-	// them, in Run for a second. NewSampled, whose changes do not wait, refuses it.
+	// Interval is how long changes wait at most. An Add flushes if the last Flush is longer ago
+	// than this, and Run flushes at this interval. NewSampled, whose changes do not wait, refuses
+	// it. Default 0: changes wait until there are Every of them, and with Run at most a second.
 	Interval time.Duration
-	// MaxKeys limits the keys that wait in memory: an Add of one more flushes them all, and after a write that
-	// failed an Add of a tenth more. Default 10,000. NewSampled refuses it.
+	// MaxKeys limits the keys that wait in memory. An Add of one more flushes them all; after a write that
+	// failed, an Add of a tenth more does. NewSampled refuses it. Default 10,000.
 	MaxKeys int
-	// Random returns the numbers in [0, 1) that Sampled counters use; give a seeded one in tests.
-	// It must be safe for concurrent use. Default: that of math/rand/v2. Only NewSampled takes it.
+	// Random returns the numbers in [0, 1) that Sampled counters use. Give a seeded one in tests.
+	// It must be safe for concurrent use. Only NewSampled takes it. Default: that of math/rand/v2.
 	Random func() float64
-	// Registry and BSON encode keys, and the values of Distinct. BSON is by default what the client has. Its registry
-	// cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode keys, and the values of Distinct. By default BSON is what the client has. The client's
+	// registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default
+	// nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// Counters add up changes in memory and write them seldom.
+// Counters add up changes in memory and write them rarely.
 type Counters[ID any] struct {
 	core    *core
 	waiting waiting
 }
 
-// New returns Counters on coll. It does no I/O. Start Run, or call Close before the process ends: else up to
-// Every-1 changes of each key are lost without an error.
+// New returns Counters on coll. It does no I/O. Start Run, or call Close before the process ends. Otherwise
+// up to Every-1 changes of each key are lost without an error.
 func New[ID any](coll *mongo.Collection, opts *Options) (c *Counters[ID], err error) {
 	defer fault.In(&err, "approx: new")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
@@ -99,10 +100,11 @@ func (c *Counters[ID]) EnsureIndexes(ctx context.Context) (err error) {
 func (c *Counters[ID]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 
 // Add adds n, which may be negative. It writes the key at every Every-th change, however large the
-// changes are, and everything that waits when Interval has passed or MaxKeys is exceeded. If Add
-// returns an error, n has been counted all the same and waits for the next write, so do not repeat
-// it. Only mongopatterns.ErrInvalid, for the key or n, and mongopatterns.ErrClosed mean that it has
-// not. The absolute values of all n that wait for a key must have a sum that fits an int64.
+// changes are. It writes everything that waits when Interval has passed or MaxKeys is exceeded. If
+// Add returns an error, n has been counted anyway and waits for the next write, so do not repeat
+// the call. Only after mongopatterns.ErrInvalid, for the key or n, and mongopatterns.ErrClosed n
+// has not been counted. The sum of the absolute values of all n that wait for a key must fit an
+// int64.
 //
 // Cost: mostly none; 1 round trip and 1 document written at every Every-th change of a key, index KeyField.
 // When it flushes, that of Flush.
@@ -123,8 +125,8 @@ func (c *Counters[ID]) Add(ctx context.Context, key ID, n int64) (err error) {
 	return fault.Unknown(err)
 }
 
-// Flush writes everything that waits. Result.Done counts the keys written, Skipped those without a
-// document (Options.Existing), whose changes are dropped.
+// Flush writes everything that waits. Result.Done counts the keys written, and Skipped those
+// without a document (Options.Existing), whose changes are dropped.
 //
 // Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
 func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
@@ -134,8 +136,8 @@ func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, 
 	return c.write(ctx, c.waiting.take())
 }
 
-// Close flushes; later Adds return mongopatterns.ErrClosed. After an error call it again: changes
-// that were not stored still wait, and are lost when the process ends.
+// Close flushes, and later Adds return mongopatterns.ErrClosed. After an error call it again,
+// because changes that were not stored still wait, and are lost when the process ends.
 //
 // Cost: that of Flush.
 func (c *Counters[ID]) Close(ctx context.Context) (err error) {
@@ -154,10 +156,10 @@ func (c *Counters[ID]) write(ctx context.Context, changes []change) (mongopatter
 	return result, err
 }
 
-// Run flushes every Options.Interval until ctx is done, then closes the counters. Each of these
-// takes at most 10 s and does not end with ctx, so that its last write is not interrupted. Errors
-// of a Flush go to failed, which may be nil; the changes wait for the next one. Run returns the
-// error of the Close.
+// Run flushes every Options.Interval until ctx is done, and then closes the counters. Each of these
+// calls takes at most 10 s and does not end with ctx, so that its last write is not interrupted.
+// Errors of a Flush go to failed, which may be nil, and the changes wait for the next Flush. Run
+// returns the error of the Close.
 //
 // Cost: that of Flush at each interval.
 func (c *Counters[ID]) Run(ctx context.Context, failed func(error)) error {
@@ -167,7 +169,7 @@ func (c *Counters[ID]) Run(ctx context.Context, failed func(error)) error {
 
 // Get returns the stored count plus the changes that wait for the key in these counters or are
 // being written. A change that is being written may be counted twice. If the key is not stored and
-// nothing waits for it, the error is mongopatterns.ErrNotFound.
+// nothing waits for it, Get returns mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index KeyField.
 func (c *Counters[ID]) Get(ctx context.Context, key ID) (n int64, err error) {

@@ -29,13 +29,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Distinct counts how many different values V each key has had, by HyperLogLog: a value raises one
+// Distinct counts how many different values V each key has had, by HyperLogLog. A value raises one
 // of a fixed number of small numbers, the registers, according to how rare its hash is. The
 // registers are in Options.CountField under the name of their precision, {p10: {"17": 3, "230": 1,
 // …}}. Registers of several writers are joined by $max, in any order and any number of times.
 //
-// 1, 1.0 and Decimal128 1 are one value, as for the server; strings are compared byte by byte.
-// Registers of different precisions cannot be joined: Estimate and Union return an error for a
+// 1, 1.0 and Decimal128 1 are one value, as for the server. Strings are compared byte by byte.
+// Registers of different precisions cannot be joined, so Estimate and Union return an error for a
 // field that has registers of another precision than Options.Precision.
 type Distinct[ID, V any] struct {
 	core *core
@@ -95,10 +95,10 @@ func (d *Distinct[ID, V]) ShardKey() map[string]bson.D { return d.core.shardKey(
 // Filter selects the document of a key.
 func (d *Distinct[ID, V]) Filter(key ID) bson.D { return d.core.filter(key) }
 
-// Add counts values of a key. It writes the key when Every of its registers are raised, and
+// Add counts values of a key. It writes the key when Every of its registers are raised. It writes
 // everything that waits when Interval has passed or MaxKeys is exceeded. The more values a key has
-// had, the longer a raised register waits: set an Interval, or call Flush. A value that was counted
-// before costs nothing. After an error nothing is lost, and nothing counts twice.
+// had, the longer a raised register waits, so set an Interval or call Flush. A value that was
+// counted before costs nothing. After an error nothing is lost, and nothing counts twice.
 //
 // Cost: mostly none; 1 round trip and 1 document written at every Every-th register that is raised, index
 // KeyField. When it flushes, that of Flush.
@@ -165,8 +165,8 @@ func (d *Distinct[ID, V]) all() (out []*sketch) {
 	return out
 }
 
-// Flush writes everything that waits. Result.Done counts the keys written, Skipped those without a
-// document (Options.Existing).
+// Flush writes everything that waits. Result.Done counts the keys written, and Skipped those
+// without a document (Options.Existing).
 //
 // Cost: 1 round trip for 1000 keys with raised registers, index KeyField; none if there
 // is none.
@@ -177,7 +177,7 @@ func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Resul
 	return d.write(ctx, d.waiting(false))
 }
 
-// Close flushes; later Adds return mongopatterns.ErrClosed. After an error call it again.
+// Close flushes, and later Adds return mongopatterns.ErrClosed. After an error call it again.
 //
 // Cost: that of Flush.
 func (d *Distinct[ID, V]) Close(ctx context.Context) (err error) {
@@ -250,7 +250,7 @@ func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatter
 }
 
 // Estimate returns about how many different values a key has had, stored or waiting here, with the
-// standard error of 1.04/√registers. For a key without any the error is mongopatterns.ErrNotFound.
+// standard error of 1.04/√registers. For a key without any it returns mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index KeyField.
 func (d *Distinct[ID, V]) Estimate(ctx context.Context, key ID) (e Estimate, err error) {

@@ -22,9 +22,9 @@ type Sampled[ID any] struct{ core *core }
 type Estimate struct {
 	// Count is the estimated count. On average it is the true one.
 	Count int64 `json:"count"`
-	// StdErr is the standard error: √(Count × (Every-1)) of a sampled count if each change added 1,
-	// Count × 1.04/√registers of distinct values. Two thirds of all estimates are off by less than
-	// this, 95 percent by less than twice this.
+	// StdErr is the standard error. For a sampled count it is √(Count × (Every-1)) if each change
+	// added 1, and for distinct values Count × 1.04/√registers. Two thirds of all estimates are off
+	// by less than this, and 95 percent by less than twice this.
 	StdErr float64 `json:"stdErr"`
 }
 
@@ -62,9 +62,9 @@ func (s *Sampled[ID]) ShardKey() map[string]bson.D { return s.core.shardKey() }
 
 // Add adds n, which may be negative. It writes the multiple of Every below or above n, by chance,
 // so that the average is n. After an error the change is lost or, if only the answer was lost,
-// perhaps stored. Do not repeat it: the write stood for about Every changes, and a repeated Add is
-// written with the same small probability only. A key that cannot be encoded is refused only when
-// it would be written.
+// perhaps stored. Do not repeat it, because the write stood for about Every changes, and a repeated
+// Add is written only with the same small probability. A key that cannot be encoded is refused only
+// when it would be written.
 //
 // Cost: for n of 1, by the probability 1/Every 1 round trip and 1 document
 // written, index KeyField; else none.
@@ -98,7 +98,7 @@ func (s *Sampled[ID]) store(ctx context.Context, key ID, n int64) (err error) {
 }
 
 // Estimate returns the stored count and its standard error. For a key that was never written, as
-// may happen after few changes, the error is mongopatterns.ErrNotFound.
+// may happen after few changes, it returns mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index KeyField.
 func (s *Sampled[ID]) Estimate(ctx context.Context, key ID) (e Estimate, err error) {

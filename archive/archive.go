@@ -29,7 +29,7 @@ var (
 	_ mongopatterns.Sharder = (*Archive)(nil)
 )
 
-// Options names the fields of an Archive, and what belongs to its documents.
+// Options names the fields of an Archive, and the collections that belong to its documents.
 type Options struct {
 	// TimeField is the path of the date that decides how old a document is. Default "_id": the time in an
 	// ObjectID.
@@ -41,8 +41,8 @@ type Options struct {
 	Companions []Companion
 }
 
-// New returns an Archive of two collections of one client; they may be in two databases. It does no I/O. opts
-// may be nil.
+// New returns an Archive of two collections of one client, which may be in two databases. It does no I/O.
+// opts may be nil.
 func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error) {
 	defer fault.In(&err, "archive: new")
 	a = &Archive{live: comment.On(live), archived: comment.On(archived)}
@@ -68,8 +68,8 @@ func (a *Archive) near(coll *comment.Collection) bool {
 	return coll.Database().Name() == a.live.Database().Name()
 }
 
-// Indexes returns the index on TimeField in the live collection, unless that is _id, and those on the fields of
-// companions, on both sides. It leaves out collections of other databases than the live one's.
+// Indexes returns the index on TimeField in the live collection, unless TimeField is _id, and those on the
+// fields of companions, on both sides. It leaves out collections of other databases than the live one's.
 func (a *Archive) Indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
 	if a.opts.TimeField != "_id" {
@@ -83,10 +83,10 @@ func (a *Archive) Indexes() map[string][]mongo.IndexModel {
 	return out
 }
 
-// EnsureIndexes creates the index on TimeField if it is missing, those on the fields of companions unless an index
-// begins with the field, and the archives if they do not exist. If an index on TimeField has other options, it
-// returns ErrIndexConflict. It refuses collections with a default collation with ErrInvalid. For companions of another
-// package call its EnsureIndexes first, on both sides.
+// EnsureIndexes creates the index on TimeField if it is missing, indexes on the fields of companions unless an index
+// already begins with the field, and the archives if they do not exist. If an index on TimeField has other options, it
+// returns ErrIndexConflict. If a collection has a default collation, it returns ErrInvalid. For companions of another
+// package, call that package's EnsureIndexes first, on both sides.
 //
 // Cost: 2 round trips, 1 less if TimeField is _id.
 //   - The archive is in another database: 1 more.
@@ -164,14 +164,15 @@ func (a *Archive) LiveFilter() bson.D {
 	return expr.D(a.opts.MarkField, expr.Op("$exists", false))
 }
 
-// Move moves the live documents that old selects into the archive, each batch in a transaction; every document
-// is in exactly one of the two collections at any time. old has any form that the driver takes, but must not
-// use $text or $near; bson.D{} selects all documents, and nil is refused. work.Filter narrows it. Move
-// can be stopped and run again. A document that another writer changes so that it does not match any more, or that
-// another Move has moved, is Skipped. One whose _id exists in the archive with other content is Failed with
-// ErrExists. It creates the archive if it does not exist. Companions move in the same transaction; a document whose
-// companions are larger than Work.BatchBytes is Failed with ErrInvalid, which a dry run does not see. Your own
-// transaction takes companions of any size.
+// Move moves the live documents that old selects into the archive. Each batch is a transaction, so every document
+// is in exactly one of the two collections at any time. old has any form that the driver takes, but must not use
+// $text or $near. bson.D{} selects all documents, and nil is refused. work.Filter narrows old. Move can be stopped
+// and run again. It creates the archive if it does not exist.
+//
+// A document is Skipped if another writer changes it so that it no longer matches, or if another Move has moved it.
+// It is Failed with ErrExists if its _id exists in the archive with other content. Companions move in the same
+// transaction. A document whose companions are larger than Work.BatchBytes is Failed with ErrInvalid, which a dry
+// run does not see. A transaction of your own takes companions of any size.
 //
 // A document whose TimeField changes during the call may be left for the next one.
 //
@@ -191,9 +192,9 @@ func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (
 	return a.away().run(ctx, "old", old, work)
 }
 
-// Restore moves the archived documents that filter selects back into the live collection, without their
-// MarkField. It is the reverse of Move in everything else: bson.D{} selects the whole archive, and nil is refused.
-// To restore documents by their _ids, give {_id: {$in: [...]}}.
+// Restore moves the archived documents that filter selects back into the live collection, without their MarkField.
+// Otherwise it is the reverse of Move, so bson.D{} selects the whole archive, and nil is refused. To restore
+// documents by their _ids, give {_id: {$in: [...]}}.
 //
 // Cost: that of Move, with the index that filter can use in the archive.
 func (a *Archive) Restore(ctx context.Context, filter any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

@@ -24,22 +24,22 @@ import (
 
 // The kinds of problems. Repair repairs Duplicate and Unmarked.
 const (
-	// Marked: a live document has the MarkField, so that Move leaves it. Remove the field, or choose another
-	// MarkField.
+	// Marked: a live document has the MarkField, so Move does not move it. Remove the field, or choose
+	// another MarkField.
 	Marked mongopatterns.ProblemKind = "marked"
 	// Unmarked: an archived document has no MarkField, as when another program stored it. Repair sets it to
 	// the present time.
 	Unmarked mongopatterns.ProblemKind = "unmarked"
 )
 
-// Check yields the problems of the live documents that work selects, and without a work.Filter also the
-// Unmarked documents of the archive and the companions that are Apart. What is in both is read again in one snapshot,
-// so a move at the same time is no problem.
+// Check yields the problems of the live documents that work selects. Without a work.Filter it also yields the
+// Unmarked documents of the archive and the companions that are Apart. A document that seems to be in both is read
+// again in one snapshot, so a move at the same time is not reported.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Duplicate: a document is live and archived, with the same content. Repair deletes the live one.
 //   - Different: an _id is live and archived, with different content. Field is the first field that differs,
-//     Have its live value. Delete one of the two.
+//     and Have its live value. Delete one of the two documents.
 //
 // Cost: 1 round trip, 2 for each batch (by default 1000) of live documents, by _id, and a scan of the archive for
 // Unmarked.
@@ -159,10 +159,10 @@ func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail s
 	return field, p.here.Lookup(field), "archived: " + value.Text(p.there.Lookup(field))
 }
 
-// Repair deletes the live documents that are archived with the same content, marks the Unmarked ones in the
-// archive, and moves the companions that are Apart, in as many transactions as Work.BatchBytes asks for: Done counts
-// each of them. work.Filter selects live documents; with it, Repair does nothing else. Remaining counts the Different
-// and the Marked ones, and the companions that have other content on the other side.
+// Repair deletes the live documents that are archived with the same content, marks the Unmarked ones in the archive,
+// and moves the companions that are Apart, in as many transactions as Work.BatchBytes requires. Done counts each of
+// these documents. work.Filter selects live documents; with it, Repair only deletes such live documents. Remaining
+// counts the Different and the Marked ones, and the companions that have other content on the other side.
 //
 // Cost: that of Check, where what is in both costs 5 round trips for every 100.
 //   - Unmarked documents: 1 for each batch.

@@ -24,8 +24,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Apart: the document that companions belong to is only on the other side. Collection and ID name one of them, Field
-// and Have its document. Repair moves them to it, but for those that have other content there.
+// Apart: the document that companions belong to is only on the other side. Collection and ID name one companion, and
+// Field and Have its document. Repair moves the companions to their document, except those that have other content
+// there.
 const Apart mongopatterns.ProblemKind = "apart"
 
 // A Companion is a collection of documents that belong to those of an Archive, and move with them.

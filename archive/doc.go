@@ -1,16 +1,16 @@
-// Package archive moves old documents out of a live collection into an archive: another
-// collection of the same database, or one of another database of the same client. Every
-// document is whole, and at any time in exactly one of the two.
+// Package archive moves old documents out of a live collection into an archive, which is another
+// collection of the same database or of another database of the same client. Every document stays
+// whole, and is in exactly one of the two at any time.
 //
 // # When to use it, and when not
 //
 // Use it if queries and indexes of the live collection get slow or expensive because of documents that
-// are hardly read any more but must be kept. The archive may have fewer indexes, be on other
-// shards, or be compressed harder. Do not use it
+// are hardly read any more but must be kept. The archive may have fewer indexes, be on other shards,
+// or be compressed harder. Do not use it:
 //
-//   - to delete old documents: use a TTL index,
-//   - if queries often span both sides: an index that begins with the date is enough,
-//   - for measurements: bucket, series and slots have an Archive of their own, which knows when a
+//   - To delete old documents. Use a TTL index.
+//   - If queries often span both sides. An index that begins with the date is enough.
+//   - For measurements. bucket, series and slots have an Archive of their own, which knows when a
 //     window has ended.
 //
 // # Documents
@@ -21,10 +21,10 @@
 //
 //	{_id: 17, customer: "Ann", lines: [...], closed_at: ISODate("2021-03-05"), archived_at: ISODate("2026-11-23")}
 //
-// It keeps its _id, its types and the order of its fields. The MarkField, here archived_at, is
-// the only addition: the time of the move, by the clock of the program. It tells archived from
-// live documents wherever both are read together, and a TTL index on it can delete archived
-// documents, though not their companions. Restore removes it again.
+// The document keeps its _id, its types and the order of its fields. The only addition is the
+// MarkField, here archived_at, which holds the time of the move by the clock of the program. It
+// distinguishes archived from live documents wherever both are read together. A TTL index on it can
+// delete archived documents, though not their companions. Restore removes it again.
 //
 // # The calls
 //
@@ -39,21 +39,21 @@
 //	for problem, err := range orders.Check(ctx, nil) { ... }
 //	result, err = orders.Repair(ctx, nil)
 //
-// Move is for a job: it moves one batch after the other, can be killed, and run again. The result counts as Done
-// what was moved, as Skipped what another writer moved first, and as Failed, with its error, what could not be
-// moved; the others are moved. Everything else, such as reading the archive, is the driver's.
+// Run Move as a job. It moves one batch after the other, and can be killed and run again. The result counts as
+// Done what was moved, as Skipped what another writer moved first, and as Failed, with its error, what could not
+// be moved; the others are moved anyway. For everything else, such as reading the archive, use the driver.
 //
 // # Which documents are old
 //
-// Move takes any filter; bson.D{} selects all documents, and nil is refused. BeforeFilter(t) selects
-// the documents whose TimeField is a date before t. A document without the field, or with a value
-// there that is not a date, stays live. One with several dates, in an array, is as old as its newest.
-// A time of exactly t is not before t: two cuts after one another select every document once. The
-// default TimeField is _id, whose ObjectID has the time of creation in seconds; the index on _id finds
-// it. For any other field EnsureIndexes creates an index in the live collection.
+// Move takes any filter. bson.D{} selects all documents, and nil is refused. BeforeFilter(t) selects
+// the documents whose TimeField is a date before t. A document without the field, or with another
+// value there than a date, stays live. A document with several dates, in an array, is as old as its
+// newest. A time of exactly t is not before t, so consecutive cuts select every document once. The
+// default TimeField is _id, whose ObjectID holds the time of creation in seconds, and needs no other
+// index. For any other field EnsureIndexes creates an index in the live collection.
 //
-// Choose a cut that lies behind every deadline of your programs: archive what is complete
-// ("closed two years ago"), not what is only unchanged for a while.
+// Choose a cut that lies behind every deadline of your programs. Archive what is complete ("closed
+// two years ago"), not what has only been unchanged for a while.
 //
 // # Documents with companions
 //
@@ -67,9 +67,9 @@
 //		},
 //	})
 //
-// Then a trip and its comments are on one side at any time: Move and Restore move both in one transaction. The
-// comments are as they were, without the MarkField, and no Result counts them. Companions have no companions of
-// their own: a like of a comment needs a field with the _id of the trip.
+// Then a trip and its comments are on one side at any time, because Move and Restore move both in one
+// transaction. The comments stay as they were, without the MarkField, and no Result counts them. Companions
+// have no companions of their own, so a like of a comment needs a field with the _id of the trip.
 //
 // The documents of these packages move with their parts, and a helper on each side reads them:
 //
@@ -77,94 +77,95 @@
 //	outlier   {Live: extras, Archived: oldExtras, Field: "book_id"}      // its ParentField
 //	split     {Live: cold, Archived: oldCold, Field: "movie_id"}         // its IDField, without one "_id"
 //
-// Documents of package tree belong to one another: archive only those without children.
+// Documents of package tree belong to one another, so archive only those without children.
 //
 // All companions of a document are moved in one transaction. If they are larger than Work.BatchBytes, by default 8
-// MiB, nothing is written, and the document is Failed with [mongopatterns.ErrInvalid]: a trip with 100,000 comments
-// stays live until a call allows it a larger transaction, which the server must be able to hold in its cache.
+// MiB, nothing is written, and the document is Failed with [mongopatterns.ErrInvalid]. So a trip with 100,000
+// comments stays live until a call allows it a larger transaction, which the server must be able to hold in its
+// cache.
 //
 //	result, err := trips.Move(ctx, bson.D{{Key: "_id", Value: 17}}, &mongopatterns.Work{BatchBytes: 64 << 20})
 //
-// A program may add a comment while or after its trip is archived, if it does not write to the trip in the same
-// transaction, as subset, outlier and split do. The comment is then live, and its trip is not: Check calls it
-// [Apart], and Repair moves it to its trip, as it moves comments of trips that were archived without them. It leaves
-// one that has other content on the other side. The [example of patterns together] has all of this in one program.
+// subset, outlier and split write to the trip in the transaction that adds a comment. A program that does not may
+// add a comment while its trip is being archived or afterwards. The comment is then live, but its trip is not. Check
+// reports the comment as [Apart], and Repair moves it to its trip, as it moves comments of trips that were archived
+// without them. Repair does not move a comment that has other content on the other side. The [example of patterns
+// together] has all of this in one program.
 //
-// Other references are not followed: afterwards a reference in the live collection points at a document that is
-// elsewhere, and helpers of other packages on the live collection call it missing (a dangling reference, an orphan).
-// So archive documents that hold what their readers need, or copy it into them before the move.
+// Other references are not followed. After a move, a reference in the live collection may point at a document that
+// is elsewhere, and helpers of other packages on the live collection report it as missing (a dangling reference, an
+// orphan). So archive documents that hold what their readers need, or copy it into them before the move.
 //
-// A sum over documents is one over live ones. A target of package computed keeps its values at the Move of its
-// sources, which is no Change, and leaves out what is archived when it is next computed from all sources; until
-// then its Check reports WrongField. If archived documents are not to count, Mark the targets after the Move. If they are to
-// count, keep their sum in another field of the target, or archive only targets together with all their sources.
+// A sum over documents counts only live ones. A target of package computed keeps its values when its sources are moved,
+// because a Move is not a Change. When it is next computed from all sources, it leaves out those that are archived; until
+// then its Check reports WrongField. If archived documents should not count, Mark the targets after the Move. If they
+// should count, keep their sum in another field of the target, or archive targets only together with all their sources.
 //
-// A document of package versioning moves with its revisions as companions; a History of the two archives then
-// reads both. The [example of Move with a history] runs this. Do not use the _id again: the new document would begin
-// at revision 1 and could not be archived.
+// A document of package versioning moves with its revisions as companions, and a History of the two archives then
+// reads both. The [example of Move with a history] runs this. Do not use the _id again, because the new document
+// would begin at revision 1 and could not be archived.
 //
 // # Reading both sides
 //
 // A program that reads a document by its _id looks at the live collection first and then at the archive. A Restore
-// between the two can hide the document: to exclude that, read both in a transaction or in a session with snapshot
-// reads. Do the same to read many documents of both sides and see each once. The [example of a union] aggregates
-// over both.
+// between the two reads can hide the document. To exclude that, read both in a transaction or in a session with
+// snapshot reads. Do the same to read many documents of both sides and see each once. The [example of a union]
+// aggregates over both.
 //
 // # Concurrency
 //
 // All calls may run in any number of processes, at the same time, and beside programs that know
-// nothing of this package. Two Moves at once need no lock: each document is moved by one of them
-// and Skipped by the other. A process can be killed at any moment; the server then ends its
+// nothing of this package. Two Moves at once need no lock, because each document is moved by one of
+// them and Skipped by the other. A process can be killed at any moment. The server then ends its
 // transaction and releases its documents after transactionLifetimeLimitSeconds, by default 60.
 //
 // In its transaction Move first marks the documents that still match the filter, and then reads, inserts and
 // deletes what it has marked. A change stream shows an update and a delete of the live document, and an insert
-// in the archive. For a program that changes such a document
+// in the archive. If a program changes such a document
 //
-//   - before the mark: the transaction conflicts, and runs again with the new content, or leaves
-//     the document if it does not match the filter any more;
-//   - after the mark: its update waits in the server until the move is committed, and then
-//     matches nothing. In a transaction of its own it gets a write conflict, and matches nothing
-//     when it is run again.
+//   - before the mark, the transaction conflicts, and runs again with the new content, or leaves
+//     the document if it no longer matches the filter;
+//   - after the mark, its update waits in the server until the move is committed, and then matches
+//     nothing. An update in a transaction gets a write conflict, and matches nothing when it is run
+//     again.
 //
-// So an update of an archived document is not lost in silence, but only if the program looks at
-// MatchedCount. An upsert or a replacement with upsert creates the document again in the live
-// collection: see below. A program that needs an archived document calls Restore and repeats its
-// update.
+// So a program notices that it updates an archived document if it looks at MatchedCount. An upsert
+// or a replacement with upsert creates the document again in the live collection, which the next
+// section treats. A program that needs an archived document calls Restore and repeats its update.
 //
 // # The same _id on both sides
 //
 // If a document is to be moved and its _id exists on the other side, nothing is overwritten. If
-// both are the same byte by byte but for the MarkField, as after a copy by other means, the move
-// is finished by deleting the source, and counts as Done. Otherwise the document is Failed with
-// [mongopatterns.ErrExists], and both stay: compare them, and delete or change one. Check finds
-// such pairs without a move. In a transaction of yours Move ends with the error of such a document:
-// abort the transaction.
+// both are the same byte by byte except for the MarkField, as after a copy by other means, Move
+// deletes the source and counts it as Done. Otherwise the document is Failed with
+// [mongopatterns.ErrExists], and both stay. Compare them, and delete or change one. Check finds
+// such pairs without a move. In a transaction of yours Move ends with the error of such a document,
+// and you have to abort the transaction.
 //
 // # Failures
 //
-// A document also stays where it is, and is Failed, if
+// A document also stays where it is, and is Failed, if:
 //
-//   - the other side refuses it, by a unique index or a validator,
-//   - it is larger than 16 MB with its mark,
-//   - it is live and has the MarkField already,
-//   - it has an empty timestamp in a top-level field, which the server would replace
+//   - The other side refuses it, because of a unique index or a validator.
+//   - It is larger than 16 MB with its mark.
+//   - It is live and already has the MarkField.
+//   - It has an empty timestamp in a top-level field, which the server would replace
 //     ([mongopatterns.ErrMalformed]).
 //
-// A validator of the live collection must allow the MarkField as well, which documents have during
-// the move. A unique index guards one collection. Once a document is archived, the live collection
-// accepts its unique values again; the document could then not be restored. If that must not happen,
-// keep the values in a collection of their own.
+// A validator of the live collection must allow the MarkField as well, because documents have it
+// during the move. A unique index guards one collection. Once a document is archived, the live
+// collection accepts its unique values again, and then the document cannot be restored. If that must
+// not happen, keep the values in a collection of their own.
 //
 // # The collections
 //
-// Move creates the archive if it does not exist, Restore the live collection. Create the archive
-// yourself to give it options such as a compressor. Time-series collections, capped ones and
-// views are not supported. Neither collection may have a default collation, which would take
-// different _ids for equal: the calls return ErrInvalid.
+// Move creates the archive if it does not exist, and Restore the live collection. Create the
+// archive yourself to give it options such as a compressor. Time-series collections, capped
+// collections and views are not supported. If a collection has a default collation, which could
+// treat different _ids as equal, the calls return ErrInvalid.
 //
-// If the archive is in another database, Indexes and ShardKey name the live collection only, because they
-// list collections by name: create the indexes of the archive and shard it yourself.
+// If the archive is in another database, Indexes and ShardKey name only the live collection, because they
+// list collections by name. Create the indexes of the archive and shard it yourself.
 //
 // # Costs
 //
@@ -178,15 +179,15 @@
 //
 // All take 1 RT more to begin if the archive is in another database.
 //
-// Each batch is a transaction, which the server keeps in its cache: make Work.BatchSize smaller
+// Each batch is a transaction, which the server keeps in its cache, so make Work.BatchSize smaller
 // rather than larger. A batch that meets an _id in the archive costs up to 9 RT more.
 //
 // # Sharding
 //
-// Shard both collections by _id, hashed or not: then every write of a batch goes to the shards of
-// its documents. Where both are on one shard the commit is a plain one, otherwise two-phase. A
-// collection that is sharded by other fields works, and all its shards are asked for each batch;
-// there the server keeps an _id unique only on each shard. Shard companions by their Field.
+// Shard both collections by _id, hashed or not, so that every write of a batch goes only to the
+// shards of its documents. If both are on one shard the commit is a plain one, otherwise two-phase.
+// A collection that is sharded by other fields works too, but all its shards are asked for each
+// batch, and the server keeps an _id unique only on each shard. Shard companions by their Field.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //

@@ -16,13 +16,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
 
-// Collision says what happens to a document in which the entry (Adopt) or the field (Unadopt) to
-// be written exists already with another value.
+// Collision says what happens to a document in which the entry that Adopt would write, or the field
+// that Unadopt would write, already exists with another value.
 type Collision string
 
 const (
-	// Skip leaves the whole document as it is and counts it as Remaining: reads find the
-	// entry, old code finds the field.
+	// Skip does not change the document and counts it as Remaining. Reads then find the entry, and
+	// old code finds the field.
 	Skip Collision = ""
 	// KeepTarget keeps the existing value and drops the other.
 	KeepTarget Collision = "keep target"
@@ -48,16 +48,17 @@ type Column struct {
 }
 
 // Adopt turns fields into entries in the documents that work selects, and removes the fields,
-// unless Options.Copy. A null field is treated as a missing one: it is removed, and does not
+// unless Options.Copy. A null field is treated like a missing one, so it is removed and does not
 // become an entry. New entries come after existing ones, in the order of columns. Parent documents
 // that become empty stay.
 //
 // Each document changes in one update. Result.Examined counts documents with one of the fields.
-// Remaining counts documents left as they are, because of a collision under Skip, because
-// ArrayField is not an array, or because a parent of a field is one. Check does not list collisions:
-// without Options.Copy all Remaining documents still have one of the fields, {field: {$exists: true}}.
-// Skipped counts documents that lost the fields meanwhile, or were deleted. Adopt can be stopped and
-// run again; it then also converts fields that old code has written since.
+// Remaining counts documents that were not changed because of a collision under Skip, because
+// ArrayField is not an array, or because a parent of a field is an array. Check does not list
+// collisions. Without Options.Copy find them with {field: {$exists: true}}, because all Remaining
+// documents still have one of the fields. Skipped counts documents that lost the fields meanwhile, or
+// were deleted. Adopt can be stopped and run again, and then also converts fields that old code has
+// written since.
 //
 // Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, and 1 write for each document with one of the
 // fields.
@@ -95,10 +96,10 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
 
-// Unadopt turns entries into fields, the reverse of Adopt, and removes the entries. Other fields
-// of an entry are lost. A field that is made comes after those that its document, or the document
-// around it, has already: the order from before Adopt is not kept. Of duplicates, see Check, the first
-// one counts; if they differ, that is a collision. Remaining counts as in Adopt.
+// Unadopt turns entries into fields, the reverse of Adopt, and removes the entries. Other fields of an
+// entry are lost. A new field comes after the existing fields of its document, so the order from
+// before Adopt is not kept. Of duplicates (see Check) the first one counts; if they differ, that is a
+// collision. Remaining counts as in Adopt.
 //
 // Cost: that of Adopt.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

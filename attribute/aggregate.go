@@ -23,9 +23,9 @@ type SortOptions struct {
 // sortField holds the sort keys while a SortPipeline runs.
 const sortField = "__attribute"
 
-// SortPipeline sorts the documents that filter selects (nil: all) by the value of this key, then
-// by _id; documents without the key come last. Values of several types are in MongoDB's order of
-// types; an entry without a value sorts as null. The documents themselves are not changed.
+// SortPipeline sorts the documents that filter selects (nil: all) by the value of this key, then by
+// _id. Documents without the key come last. Values of several types are in MongoDB's order of
+// types. An entry without a value sorts as null. The documents themselves are not changed.
 //
 // The server sorts in memory, or on disk if memory is not enough. If you append a $skip and a
 // $limit, it keeps only that many documents.
@@ -56,8 +56,8 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 type FacetOptions struct {
 	// Keys are the keys to count. Default nil: all.
 	Keys []string
-	// Top is how many of the most frequent values of each key are returned. Default 10. The
-	// values of one key come in one document, of 16 MB at most.
+	// Top is how many of the most frequent values of each key are returned. The values of one key
+	// come in one document, of 16 MB at most. Default 10.
 	Top int
 }
 
@@ -67,7 +67,7 @@ type Facet[V any] struct {
 	Qualifier string `json:"qualifier,omitempty"`
 	Count     int64  `json:"count"`    // entries
 	Distinct  int64  `json:"distinct"` // different values
-	// Values are in the order of their counts, the highest first; equal counts by value.
+	// Values are sorted by count, the highest first, and then by value.
 	Values []FacetValue[V] `json:"values"`
 }
 
@@ -78,8 +78,8 @@ type FacetValue[V any] struct {
 }
 
 // Facets counts the values of each key in the documents that filter selects (nil: all), sorted by
-// key and qualifier. Values are equal if the server says so: 1 and 1.0 are equal, and an array
-// is one value.
+// key and qualifier. Values are equal if the server compares them as equal, so 1 and 1.0 are equal.
+// An array is one value.
 //
 // Cost: 1 round trip and more for very many keys; the documents of the filter are read, with Keys those that
 // have one of them.

@@ -52,8 +52,8 @@ type Options struct {
 
 	// OnCollision says what Adopt and Unadopt do on a collision. Default Skip.
 	OnCollision Collision
-	// Copy makes Adopt and Unadopt also leave the old form, for readers that do not know the
-	// new one yet. Default false.
+	// Copy makes Adopt and Unadopt keep the old form too, for readers that do not know the new one
+	// yet. Default false.
 	Copy bool
 }
 
@@ -65,8 +65,9 @@ type Index struct {
 	Prefix []string
 	// KeyOnly leaves qualifier and value out of the index. Default false.
 	KeyOnly bool
-	// Suffix are paths to sort by, such as "title", or "title" and "_id" for package paging, which
-	// sorts by _id last. A filter that compares one entry for equality then needs no sort. Default none.
+	// Suffix are paths to sort by, such as "title", or "title" and "_id" for package paging, which sorts
+	// by _id last. A query that compares one entry for equality then needs no sort in memory. Default
+	// none.
 	Suffix []string
 }
 
@@ -77,8 +78,8 @@ type Attributes[ID, V any] struct{ c *core }
 // An Attribute is an entry. Qualifier is "" if the entry has none.
 //
 // To read or insert the array as a field of your struct, use a type with the names of your Options, by
-// default bson:"k" and bson:"v". Those of an Attribute are key, value and qualifier: entries stored with
-// them are found only if the Options name them so.
+// default bson:"k" and bson:"v". An Attribute encodes with the names key, value and qualifier, so
+// entries stored as Attributes are found only if the Options have these names.
 type Attribute[V any] struct {
 	Key       string `bson:"key" json:"key"`
 	Value     V      `bson:"value" json:"value"`
@@ -205,9 +206,9 @@ func (c *core) keys(index Index) (keys bson.D) {
 	return keys
 }
 
-// EnsureIndexes creates the Indexes that are missing. If an index on the same keys has other
-// options, it returns ErrIndexConflict; it drops nothing. If a Prefix or Suffix is an array in
-// some document, it returns ErrTwoArrays; Check finds these documents.
+// EnsureIndexes creates the Indexes that are missing. It drops nothing. If an index on the same
+// keys has other options, it returns ErrIndexConflict. If a Prefix or Suffix is an array in some
+// document, it returns ErrTwoArrays; Check finds these documents.
 //
 // Cost: 2 round trips, 3 if an index is missing.
 func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
@@ -232,7 +233,7 @@ func twoArrays(err error) error {
 	return err
 }
 
-// ShardKey returns {_id: 1}, by collection: every write of one document filters on it.
+// ShardKey returns {_id: 1}, by collection, because every write of one document filters on it.
 func (a *Attributes[ID, V]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{a.c.coll.Name(): expr.D("_id", 1)}
 }

@@ -19,8 +19,8 @@ import (
 
 // The kinds of problems that Check finds.
 const (
-	// TwoArrays: a Prefix or Suffix of an index is an array: MongoDB refuses the index or, if the
-	// index exists, the document. Repair leaves it alone.
+	// TwoArrays: a Prefix or Suffix of an index is an array, so MongoDB refuses the index or, if
+	// the index exists, the document. Repair leaves it alone.
 	TwoArrays mongopatterns.ProblemKind = "two arrays in an index"
 )
 
@@ -30,12 +30,12 @@ var _ mongopatterns.Checker = (*Attributes[int, int])(nil)
 // problems are sent to the client.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
-//   - Duplicate: several entries have the same key and qualifier. Reads return the first, Set changes all.
-//     Repair keeps the last, because a $push has added that one last.
+//   - Duplicate: several entries have the same key and qualifier. Reads return the first, and Set changes
+//     all. Repair keeps the last, because that is the one that a $push added.
 //   - Malformed: ArrayField is not an array or a parent of it is not a document; or an element of the array is
 //     not a document, has no key, or has a key or qualifier that is not a string, one problem for each
 //     document. Repair leaves it alone. An element whose key is an array matches conditions on the values in
-//     that array; no other call takes it for an entry.
+//     that array, but no other call treats it as an entry.
 //
 // Cost: 2 round trips and more for many problems; scans the collection, or what work selects.
 func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {

@@ -9,13 +9,13 @@ import (
 )
 
 // A Condition is a condition on a document's entries. The methods of Attributes make conditions,
-// and [Attributes.Filter] joins them. The zero Condition is not valid: a filter with it cannot be
+// and [Attributes.Filter] joins them. The zero Condition is not valid. A filter with it cannot be
 // encoded, and the driver returns ErrInvalid.
 type Condition struct {
 	match bson.D // the filter for documents that meet it
 }
 
-// Filter selects the documents that meet all of the conditions; without conditions, all
+// Filter selects the documents that meet all of the conditions. Without conditions it selects all
 // documents.
 func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
 	filters := make([]bson.D, len(conditions))
@@ -30,8 +30,7 @@ func (a *Attributes[ID, V]) Equals(key Key, value V) Condition {
 	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$eq", compared(value))))
 }
 
-// In is met by an entry with this key and one of these values; without values, it is never
-// met.
+// In is met by an entry with this key and one of these values. Without values it is never met.
 func (a *Attributes[ID, V]) In(key Key, values []V) Condition {
 	list := bson.A{}
 	for _, value := range values {
@@ -43,8 +42,8 @@ func (a *Attributes[ID, V]) In(key Key, values []V) Condition {
 	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$in", list)))
 }
 
-// HoldsAll is met by an entry with this key whose value is an array with all of these
-// values; without values it is never met, as with MongoDB's $all.
+// HoldsAll is met by an entry with this key whose value is an array with all of these values.
+// Without values it is never met, as with MongoDB's $all.
 func (a *Attributes[ID, V]) HoldsAll(key Key, values []V) Condition {
 	if len(values) == 0 {
 		return a.In(key, nil)
@@ -108,7 +107,7 @@ func (a *Attributes[ID, V]) Exists(key Key) Condition {
 	return a.HasAll(key)
 }
 
-// HasAll is met by documents with entries for all of these keys; without keys, by all
+// HasAll is met by documents with entries for all of these keys. Without keys it is met by all
 // documents.
 func (a *Attributes[ID, V]) HasAll(keys ...Key) Condition {
 	return Condition{a.c.hasAll(keys)}
@@ -130,7 +129,7 @@ func (c *core) condition(key Key, tests ...bson.E) Condition {
 // NotOrMissing is met by the documents that do not meet c, including those without an entry
 // for its key. Join it with Exists to leave those out.
 //
-// It cannot use an index; join it with a condition that can.
+// It cannot use an index, so join it with a condition that can.
 func (c Condition) NotOrMissing() Condition {
 	c.match = expr.D("$nor", bson.A{c.filter()})
 	return c

@@ -1,20 +1,20 @@
 // Package attribute keeps many similar fields as one array of keys and values, so that one index serves
-// them all: release dates by country, specifications that differ by category, prices by channel. An
-// element of the array is called an entry.
+// them all. Examples are release dates by country, specifications that differ by category, and prices
+// by channel. An element of the array is called an entry.
 //
 // # When to use it, and when not
 //
-// Use it
+// Use it:
 //
-//   - for many similar fields, if each document has only some of them,
-//   - for keys that are data: with dots and dollars, given by users, counted by facets,
-//   - for keys that a document has several times.
+//   - For many similar fields, if each document has only some of them.
+//   - For keys that are data, because they contain dots and dollars, are given by users, or are counted by facets.
+//   - For keys that a document has several times.
 //
-// Do not use it for few fields that most documents have, for queries that must be fast on several keys at
-// once (a compound index of ordinary fields is faster), or for hundreds of entries in a document: each
-// write rewrites the array. Documents grow, because each entry repeats its field names. If keys are plain
-// names that are known when the query is written, a wildcard index over an object, {"specs.$**": 1}, is
-// simpler; before MongoDB 7.0 it cannot have a prefix.
+// Do not use it for a few fields that most documents have, for queries that must be fast on several keys
+// at once (a compound index of ordinary fields is faster), or for hundreds of entries in a document,
+// because each write rewrites the array. Documents grow, because each entry repeats its field names. If
+// keys are plain names that are known when the query is written, a wildcard index over an object,
+// {"specs.$**": 1}, is simpler, but before MongoDB 7.0 it cannot have a prefix.
 //
 // # Documents
 //
@@ -29,12 +29,12 @@
 //	}
 //
 // The index is {"releases.location": 1, "releases.date": 1}. With a qualifier (Options.QualifierField),
-// several entries may have the same key; the index is then {"specs.k": 1, "specs.u": 1, "specs.v": 1}:
+// several entries may have the same key. The index is then {"specs.k": 1, "specs.u": 1, "specs.v": 1}:
 //
 //	specs: [{k: "volume", v: "500", u: "ml"}, {k: "volume", v: "12", u: "ounces"}]
 //
-// The documents are yours: insert them, with the array from [Attributes.Elements] or without one. The
-// package writes only the array, and keeps other fields of an entry.
+// The documents are your own. Insert them with the array from [Attributes.Elements] or without one.
+// The package writes only the array, and keeps other fields of an entry.
 //
 // # The calls
 //
@@ -52,10 +52,10 @@
 //		releases.Exists(attribute.Named("Italy")),
 //	))
 //
-// int is the type of the films' _id, time.Time that of the values, so date, may and june are times. Set
-// adds the entry or changes its value, Add only adds, Replace only changes, SetAll sets several entries
-// in one write. A missing document is [mongopatterns.ErrNotFound], a missing entry [ErrNoAttribute], which
-// matches it. A qualifier is part of the [Key]:
+// int is the type of the films' _id, and time.Time the type of the values, so date, may and june are
+// times. Set adds the entry or changes its value, Add only adds, Replace only changes, and SetAll sets
+// several entries in one write. For a missing document they return [mongopatterns.ErrNotFound], and for a
+// missing entry [ErrNoAttribute], which matches it. A qualifier is part of the [Key]:
 //
 //	err = specs.Set(ctx, 1, attribute.Named("volume").Qualified("ml"), "500")
 //
@@ -75,7 +75,7 @@
 //
 // [Attributes.Filter] joins conditions, and all of them must hold. It is an ordinary filter, for Find,
 // $match, paging or inside your own $or. ValuesPipeline, SortPipeline and FacetsPipeline are pipelines to
-// which you can append stages. A filter or pipeline with an invalid key cannot be encoded: the driver
+// which you can append stages. A filter or pipeline with an invalid key cannot be encoded, so the driver
 // returns an ErrInvalid when you run it.
 //
 // # Indexes
@@ -86,28 +86,30 @@
 //	{"releases.location": 1, "releases.date": 1, title: 1}    Index{Suffix: []string{"title"}}
 //	{…, title: 1, _id: 1}, for pages by title                 Index{Suffix: []string{"title", "_id"}}
 //
-// Prefix names other fields that your queries compare for equality, such as the filters of GetBy and Values.
-// Suffix names the fields by which pages are sorted, for package paging with "_id" as the last. Without it the
-// server reads and sorts all matches for each page. Neither may hold arrays, because MongoDB cannot index two
-// arrays of a document ([ErrTwoArrays]). In a collection without such documents the index is created all the same,
-// because no type shows their fields to New; then each insert of one fails with "cannot index parallel arrays". So the
-// ancestors of package tree cannot be a Prefix: leave them to the index {ancestors: 1}, of which and this one the server
-// chooses the better for a query, or take a field with one value, such as the root. A filter of several conditions uses the index for one of them and tests
-// the others on the documents found. NotOrMissing alone uses no index.
+// Prefix names other fields that your queries compare for equality, such as the filters of GetBy and Values. Suffix names
+// the fields by which pages are sorted, for package paging with "_id" as the last. Without it the server reads and sorts
+// all matches for each page. Neither may hold arrays, because MongoDB cannot index two arrays of a document
+// ([ErrTwoArrays]). If the collection has no such documents yet, the index is created anyway, because New cannot see your
+// fields; then each insert of such a document fails with "cannot index parallel arrays". So the ancestors of package tree
+// cannot be a Prefix. Leave them to the index {ancestors: 1}, and the server chooses the better index for each query, or
+// take a field with one value, such as the root.
+//
+// A filter of several conditions uses the index for one of them and tests the others on the documents found. NotOrMissing
+// alone uses no index.
 //
 // # Concurrency
 //
-// Each write to one document is one operation of the server that finds the entry and changes it. If any
-// number of writers set one key at once, one entry results; if two add it, one of them gets
+// Each write to one document is one operation of the server that finds the entry and changes it. If
+// several writers set one key at once, one entry results. If two add it, one of them gets
 // [mongopatterns.ErrExists]. Writers of different keys do not undo each other. No call needs a
-// transaction; all calls join the one of their context. After an error from a call that writes, abort your
-// transaction.
+// transaction, but all calls join the one of their context. After an error from a call that writes, abort
+// your transaction.
 //
 // # Failures
 //
-// A Set or SetAll can be repeated. A repeated Add may find the entry of the first, and a repeated Remove
-// may find none: they then return ErrExists and ErrNoAttribute. A call for many documents can be stopped
-// and run again.
+// A Set or SetAll can be repeated. A repeated Add may find the entry of the first and return ErrExists,
+// and a repeated Remove may find none and return ErrNoAttribute. A call for many documents can be
+// stopped and run again.
 //
 // # Costs
 //
@@ -124,36 +126,37 @@
 //
 // # Adoption and maintenance
 //
-// [Attributes.Adopt] turns fields into entries, [Attributes.Unadopt] turns them back. Each document changes in one
-// update. Both work in bounded batches, beside live writes:
+// [Attributes.Adopt] turns fields into entries, and [Attributes.Unadopt] turns them back. Both work in bounded
+// batches, beside live writes, and change each document in one update:
 //
 //	result, err := releases.Adopt(ctx, []attribute.Column{
 //		{Path: "release_US", Key: "USA"},
 //		{Path: "release_UK", Key: "UK"},
 //	}, nil)
 //
-// EnsureIndexes comes first. If the collection has 64 indexes already, the server refuses another: drop one of
-// the fields' indexes that is not used. When no code queries the fields any more, drop the others.
+// Call EnsureIndexes first. If the collection already has 64 indexes, the server refuses another, so drop one
+// of the fields' indexes that is not used. When no code queries the fields any more, drop the others.
 //
-// With Options.Copy the fields stay for code that still reads them; a last run without Copy removes them.
-// A null field does not become an entry, and is removed as well.
+// With Options.Copy the fields stay for code that still reads them, and a last run without Copy removes
+// them. A null field does not become an entry, and is removed as well.
 //
 // Old code may continue to write the fields; the next Adopt also turns these into entries. [Collision] says
 // what happens if field and entry differ. By default both stay, reads return the entry, and the document is
 // counted as Remaining. Choose KeepSource if the fields are newer as long as old code writes, and only for
-// columns that new code does not write: Set changes the entry and not a field that Copy has left, so the next
+// columns that new code does not write. Set changes the entry but not a field that Copy has left, so the next
 // Adopt with KeepSource would undo it. Once new code writes the entries and old code has stopped, make the
 // last run, without Copy, with KeepTarget. If old code derives a value from a field that was removed, as with
 // $inc, it starts anew.
 //
-// [Attributes.Check] finds duplicate entries, which a plain $push may add, malformed ones, and fields that
-// are not arrays; [Attributes.Repair] removes the duplicates.
+// [Attributes.Check] finds duplicate entries, which a plain $push may add, malformed entries, and fields
+// that are not arrays. [Attributes.Repair] removes the duplicates.
 //
 // # Sharding
 //
 // Shard the collection as its documents require; an array cannot be part of a shard key. Calls for one
-// document filter on _id; with another shard key they ask all shards. While the balancer moves chunks,
-// MongoDB may skip a document in a call for many documents: run it again until a run changes nothing.
+// document filter on _id, so with another shard key they ask all shards. While the balancer moves
+// chunks, MongoDB may skip a document in a call for many documents, so run it again until a run
+// changes nothing.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package attribute

@@ -15,8 +15,8 @@ import (
 //
 // Without a qualifier, calls for one entry (Set, Get, Remove, …) mean the entry without a
 // qualifier, while conditions and Values mean any entry with the key. With several qualifiers,
-// conditions and Values mean the entries with one of these; "" is the qualifier of an entry
-// without one. The zero Key is ErrInvalid.
+// conditions and Values mean the entries with one of them. "" is the qualifier of an entry without
+// one. The zero Key is ErrInvalid.
 type Key struct {
 	name       string
 	qualifiers []string

@@ -15,11 +15,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
-// RenameKey changes the key of the entries with key from, with any qualifier, to to, in all
+// RenameKey changes the key of the entries with key from, with any qualifier, to the key to, in all
 // documents that work selects. It can be stopped and run again, beside live writes. Skipped counts
-// documents left alone, because an entry with key to has the same qualifier, because ArrayField is
-// not an array, or because somebody changed or deleted them meanwhile. The former two still have
-// the key from: find them with Exists.
+// documents that were not changed because an entry with key to has the same qualifier, because
+// ArrayField is not an array, or because somebody changed or deleted them meanwhile. In the first
+// two cases they still have the key from, so find them with Exists.
 //
 // Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, and 1 write for each document with the key.
 //   - These are found by the index on the keys, or in the order of _id.

@@ -32,8 +32,8 @@ func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err e
 	return v, ofDocument(id, err)
 }
 
-// GetBy returns the value of this key in a document that filter selects; if there are several, in
-// the first one found. It returns ErrNoAttribute if none of them has such an entry.
+// GetBy returns the value of this key in a document that filter selects and that has the key. If
+// there are several, it takes the first one found. If there is none, it returns ErrNoAttribute.
 //
 // Cost: 1 round trip; 1 document read, by an index whose Prefix the filter names.
 func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V, err error) {
@@ -64,8 +64,8 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter any, key, qualifier 
 	return found[0], nil
 }
 
-// GetAll returns all entries in the order of the array. It leaves out elements that are not
-// entries, see Check. It returns ErrNotFound if the document does not exist, and ErrMalformed if
+// GetAll returns all entries in the order of the array. It leaves out elements that are not entries
+// (see Check). It returns ErrNotFound if the document does not exist, and ErrMalformed if
 // ArrayField is not an array.
 //
 // Cost: 1 round trip, 1 document read, index _id.
@@ -119,10 +119,10 @@ type Value[ID, V any] struct {
 	Qualifier string `bson:"qualifier" json:"qualifier,omitempty"`
 }
 
-// Values yields the value of this key in all documents that filter selects (nil: all) and that
-// have it, in no particular order. If the key has qualifiers, it yields the entries with one of
-// them, else all entries with the key. It leaves out malformed entries and documents whose
-// ArrayField is not an array, see Check.
+// Values yields the value of this key in all documents that filter selects (nil: all) and that have
+// it, in no particular order. If the key has qualifiers, it yields the entries with one of them,
+// otherwise all entries with the key. It leaves out malformed entries and documents whose
+// ArrayField is not an array (see Check).
 //
 // Cost: 1 round trip for each batch of the cursor.
 //   - The documents with the key are read, by the index if its Prefix is in the filter.

@@ -37,7 +37,7 @@ func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (e
 	return a.set(ctx, id, key, value, nil)
 }
 
-// SetAll sets several entries in one write. It returns ErrInvalid for two with the same key and
+// SetAll sets several entries in one write. It returns ErrInvalid if two have the same key and
 // qualifier. Without entries it does nothing.
 //
 // Cost: that of Set.
@@ -51,8 +51,8 @@ func (a *Attributes[ID, V]) SetAll(ctx context.Context, id ID, attributes ...Att
 }
 
 // Add adds an entry with this key. If there is one already, it changes nothing and returns
-// ErrExists. If the reply to an Add is lost, beyond the driver's own retry, a repeated Add
-// finds the entry of the first.
+// ErrExists. If the reply is lost despite the driver's own retry, a repeated Add finds the entry of
+// the first.
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (err error) {

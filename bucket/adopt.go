@@ -29,21 +29,21 @@ import (
 // (unless that is Options.IDField). The source is not changed. work.Filter selects documents of the source.
 //
 // Each batch is stored in one transaction together with its entries in a ledger. The ledger is a collection
-// with the name of the buckets' collection plus ".adopt"; it holds the _id and a hash of each adopted
-// document, some 20 bytes. So Adopt can be stopped at any point and run again, with any filter, without
-// storing anything twice, and a further call takes documents that were inserted since, also with a lower
-// _id, and those that failed before. After a call that ends with Failed 0, every document that was in the
-// source during the whole call is adopted exactly once. Keep the ledger until nothing writes the source any
+// with the name of the buckets' collection plus ".adopt". It holds the _id and a hash of each adopted
+// document, about 20 bytes. So Adopt can be stopped at any point and run again, with any filter, without
+// storing anything twice. A further call takes documents that were inserted since, even with a lower _id,
+// and those that failed before. After a call that ends with Failed 0, every document that was in the source
+// during the whole call is adopted exactly once. Keep the ledger until nothing writes to the source any
 // more and [Buckets.Compare] yields nothing. Without the ledger the next call stores everything again,
 // except measurements with an ID.
 //
-// Skipped counts documents that were adopted before (later edits are not carried over; Compare names them),
-// documents whose ID a bucket holds already (Options.IDField), and those for which convert returns
-// [mongopatterns.ErrSkip], which the next call converts again. A document that is not a valid measurement,
-// or for which convert returns ErrInvalid, is Failed and named; any other error of convert ends the call.
-// Of two calls at the same time one ends with [mongopatterns.ErrRunning], and perhaps
-// one that begins while the last transaction of a killed one is still being committed: run it again. Adopt returns ErrInvalid for a
-// source with a default collation, and when it meets an _id of the source twice.
+// Skipped counts documents that were adopted before (later edits are not carried over; Compare names them), documents
+// whose ID a bucket holds already (Options.IDField), and those for which convert returns [mongopatterns.ErrSkip], which
+// the next call converts again. A document that is not a valid measurement, or for which convert returns ErrInvalid, is
+// Failed and named. Any other error of convert ends the call. Of two calls at the same time one ends with
+// [mongopatterns.ErrRunning]. A call that begins while the last transaction of a killed one is still being committed may
+// end so too; run it again. Adopt returns ErrInvalid for a source with a default collation, and when it meets an _id of
+// the source twice.
 //
 // Cost: for each batch of new measurements 4 round trips, commit included, and 1 write for each bucket it falls into
 // and each 700 entries.
@@ -58,16 +58,17 @@ func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conve
 }
 
 // Compare yields the differences between the source of an Adopt and the buckets. convert must be the one of
-// Adopt. Compare yields documents of the source that are not adopted, or were edited or deleted after they
-// were, and series whose count, first or last time, or sums of Options.Values differ, even if buckets do
-// not store those sums. Have is the value in the buckets, Want the value in the source. Compare changes
+// Adopt. These are documents of the source that are not adopted or were edited or deleted after their
+// adoption, and series whose count, first or last time, or sums of Options.Values differ, even if buckets
+// do not store those sums. Have is the value in the buckets, Want the value in the source. Compare changes
 // nothing.
 //
-// A series has more measurements here if new code appended to it, or if the source lost documents, as by a
-// TTL; the problems of kind Deleted account for the latter. If a series has fewer here than the listed
-// documents explain, measurements were lost here: drop the ledger, delete the adopted measurements and
-// adopt again. Writes during Compare may show as differences. work.Filter selects documents of the source;
-// with a filter Compare does not compare series and does not find deletions.
+// A series has more measurements in the buckets if new code appended to it, or if the source lost
+// documents, for example by a TTL; the problems of kind Deleted account for the latter. If a series has
+// fewer in the buckets than the listed documents explain, measurements were lost there. Then drop the
+// ledger, delete the adopted measurements and adopt again. Writes during Compare may show as differences.
+// work.Filter selects documents of the source; with a filter Compare does not compare series and does not
+// find deletions.
 //
 // It yields these kinds of package mongopatterns:
 //   - NotAdopted: a document of the source that is not in the buckets. The next Adopt takes it, unless Detail

@@ -46,12 +46,11 @@ func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored boo
 // (10,000 by default, at most Work.BatchBytes), groups them by bucket and sends one unordered bulk write. A
 // nil items adds nothing.
 //
-// Skipped ones were stored already, or came twice in a batch (Options.IDField); at most one batch is
-// Unknown. If the server refused some (Failed), there is an error at the end. Measurements that
-// the Result does not count were not stored, even after an error. A measurement
-// that is not valid ends the call with an ErrInvalid that names its index, after those before it are
-// stored. With IDField the same input can be given again; without it, Unknown ones may then be stored
-// twice.
+// Skipped ones were stored already, or came twice in a batch (Options.IDField). At most one batch is
+// Unknown. If the server refused some (Failed), AppendMany returns an error at its end. Measurements
+// that the Result does not count were not stored, even after an error. A measurement that is not
+// valid ends the call, after those before it are stored, with an ErrInvalid that names its index.
+// With IDField the same input can be given again. Without it, Unknown ones may then be stored twice.
 //
 // Cost: 1 round trip for each batch, and 1 document written for each bucket in it, index _id.
 //   - Each time that it meets buckets which cannot take a whole group: 2 more.

@@ -21,7 +21,7 @@ import (
 )
 
 // Buckets stores measurements of type M in arrays. ID is the type of the key of a series. A window of a
-// series has one document until that is full, then further ones. Buckets is safe for concurrent use.
+// series has one document until it is full, and then further ones. Buckets is safe for concurrent use.
 type Buckets[ID, M any] struct{ core *arrays }
 
 var _ mongopatterns.Checker = (*Buckets[string, bson.D])(nil)
@@ -89,8 +89,8 @@ func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 }
 
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
-// other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
-// treat different series as equal, with ErrInvalid.
+// other options, it returns ErrIndexConflict. It returns ErrInvalid if the collection has a default
+// collation, which could treat different series as equal.
 //
 // Cost: 2 round trips, 3 if an index is missing.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
@@ -112,8 +112,8 @@ func (b *Buckets[ID, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{b.core.Coll.Name(): b.core.Keys()}
 }
 
-// Filter selects the bucket documents that can hold measurements of series at or after from and before to;
-// a zero time sets no limit. It uses the index {series, start}.
+// Filter selects the bucket documents that can hold measurements of series at or after from and before to.
+// A zero time sets no limit. It uses the index {series, start}.
 func (b *Buckets[ID, M]) Filter(series ID, from, to time.Time) bson.D {
 	return b.core.Filter(series, from, to)
 }

@@ -3,19 +3,19 @@
 //
 // # When to use it, and when not
 //
-// Use it for measurements that are read by range, for aggregates kept with the data, updates and deletions
-// of any measurement, unique IDs, transactions and change streams. Do not use it
+// Use it for measurements that are read by range, and where you need aggregates kept with the data,
+// updates and deletions of any measurement, unique IDs, transactions or change streams. Do not use it:
 //
-//   - for metrics that are only appended: the server's own time-series collections and package series
-//     compress columns,
-//   - if you mostly look measurements up one by one: keep plain documents,
-//   - for many single measurements that arrive from many series in turn: each append costs five to
-//     ten plain inserts (docs/benchmarks.md, trickle). Collect them for AppendMany, or take package
-//     series with its Gatherer,
-//   - for one measurement a minute that is set again and again: see package slots.
+//   - For metrics that are only appended. The server's own time-series collections and package series
+//     compress columns.
+//   - If you mostly look measurements up one by one. Keep plain documents.
+//   - For many single measurements that arrive from many series in turn. Each append costs as much
+//     as five to ten plain inserts (docs/benchmarks.md, trickle). Collect them for AppendMany, or
+//     take package series with its Gatherer.
+//   - For one measurement a minute that is set again and again. See package slots.
 //
 // Choose a window that gets ten measurements or more. Each append rewrites its whole bucket, so keep
-// buckets to some hundred kilobytes (Options.MaxCount, MaxBytes). A collection created with
+// buckets below a few hundred kilobytes (Options.MaxCount, MaxBytes). A collection created with
 // block_compressor=zstd takes less disk space.
 //
 // # Documents
@@ -62,25 +62,26 @@
 //	stats, err := buckets.Aggregate(ctx, 12345, from, to)
 //	mean := stats.Values["temperature"].Mean()
 //
-// The type parameters are those of the key of a series, here a sensor, and of a measurement. Package
-// timeseries explains windows, values and the result of Aggregate. Filter and the methods that end in
-// Pipeline return what the calls send, so that you can add stages of your own.
+// The type parameters are the type of the key of a series, here a sensor, and the type of a
+// measurement. Package timeseries explains windows, values and the result of Aggregate. Filter and
+// the methods that end in Pipeline return what the calls send, so that you can add stages of your
+// own.
 //
 // # Concurrency
 //
 // Any number of processes may write the same series, if they use the same window and options. A bucket and
 // its aggregates change in one write. Sums of doubles can differ in the last digits, depending on the
-// order of arrival; with Squares sums are Decimal128 and do not depend on it. If other writers have filled
-// the bucket, an append looks up the newest one and tries again; after 16 attempts it returns
-// [mongopatterns.ErrConflict]. All calls join the caller's transaction; after an error from a call that
+// order of arrival. With Squares, sums are Decimal128 and do not depend on it. If other writers have
+// filled the bucket, an append looks up the newest one and tries again; after 16 attempts it returns
+// [mongopatterns.ErrConflict]. All calls join the caller's transaction. After an error from a call that
 // writes, abort it.
 //
 // # Failures
 //
-// With Options.IDField an append can be repeated: a measurement whose ID is stored in its window already
-// is not stored again. Without IDField, repeating an append whose answer was lost may store its
-// measurements twice. Replace can be repeated. A repeated Delete returns [mongopatterns.ErrNotFound], or
-// deletes a second measurement of the same time.
+// With Options.IDField an append can be repeated, because a measurement whose ID is already stored in
+// its window is not stored again. Without IDField, repeating an append whose answer was lost may store
+// its measurements twice. Replace can be repeated. A repeated Delete returns
+// [mongopatterns.ErrNotFound], or deletes a second measurement of the same time.
 //
 // Archive and Adopt use transactions and need a replica set; they can be stopped and run again.
 //
@@ -100,30 +101,32 @@
 //	Compare                a scan of the source and, on the server, of the buckets
 //	Check, Repair          a scan of the collection
 //
-// Indexes: {series, start} for all reads; with Options.IDField also {series, start, "measurements.id"},
-// unique. To archive all series at once, create an index on {start} yourself; without it Archive scans the
-// collection.
+// All reads use the index {series, start}. With Options.IDField there is also a unique index {series,
+// start, "measurements.id"}. To archive all series at once, create an index on {start} yourself, because
+// without it Archive scans the collection.
 //
 // # Adoption and maintenance
 //
 // [Buckets.Adopt] copies a collection of single measurements into buckets while old code still inserts
 // measurements into it. A ledger, a collection with the name of the buckets' plus ".adopt", records which
-// documents were copied, and [Buckets.Compare] then lists the differences. Adopt does not carry over later
-// edits and deletions of the source. It guarantees nothing after the ledger or the source was dropped and
-// created again, after the source or its database was renamed, or for writes to the source that were rolled back
-// (w: 1).
+// documents were copied, and [Buckets.Compare] then lists the differences. Adopt does not carry over later edits
+// and deletions of the source. It guarantees nothing if the ledger or the source was dropped and created again,
+// if the source or its database was renamed, or for writes to the source that were rolled back (w: 1).
 //
-// Buckets made by other programs, with any _id, can be read, edited and archived too; Append starts buckets of
-// its own beside them. Repair computes the aggregates that they lack, and those that you configure later: run
-// it once all writers have the new Values. Until then Aggregate returns for these only what was appended with
-// them, without an error, and a mean can be wrong. To delete old buckets, set Options.EndField, run Repair if
-// there are buckets without it, and create a TTL index on it; to move them to another collection, call
-// [Buckets.Archive].
+// Buckets made by other programs, with any _id, can be read, edited and archived too. Append starts buckets of
+// its own beside them. Repair computes the aggregates that they lack.
+//
+// It also computes aggregates that you configure later; run it once all writers have the new Values. Until
+// then Aggregate counts for new Values only what was appended with them, without an error, and a mean can be
+// wrong.
+//
+// To delete old buckets, set Options.EndField, run Repair if there are buckets without it, and create a TTL
+// index on it. To move them to another collection, call [Buckets.Archive].
 //
 // # Sharding
 //
-// Shard by {series, start}: then every write, and every read of a range of a series, goes to the shards
-// that hold it.
+// Shard by {series, start}, so that every write, and every read of a range of a series, goes only to
+// the shards that hold it.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package bucket

@@ -16,10 +16,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
-// Replace replaces the measurement with m's ID in the window of m's time, or, without Options.IDField, one
-// with exactly m's time. It recomputes the bucket's aggregates in the same write and returns ErrNotFound if
-// no such measurement exists. It can be repeated. To move a measurement to another window, delete and
-// append it.
+// Replace replaces the measurement with m's ID in the window of m's time or, without Options.IDField, a
+// measurement with exactly m's time. It recomputes the bucket's aggregates in the same write. It returns
+// ErrNotFound if no such measurement exists. It can be repeated. To move a measurement to another window,
+// delete and append it.
 //
 // Cost: 1 round trip, 1 document written, index {series, start}, with IDField the one on IDs; the buckets of
 // the window until the measurement is found.
@@ -38,10 +38,10 @@ func (b *Buckets[ID, M]) Replace(ctx context.Context, series ID, m M) (err error
 	return c.edit(ctx, series, time.UnixMilli(it.time), path, key, it.raw)
 }
 
-// Delete removes the measurement of series at exactly this time; if there are several, one of them. It
-// recomputes the bucket's aggregates in the same write and returns ErrNotFound if no such measurement
-// exists. So does a repetition after the answer was lost, unless there were several: it deletes another.
-// A bucket that becomes empty stays, with count 0.
+// Delete removes the measurement of series at exactly this time, or one of them if there are several. It
+// recomputes the bucket's aggregates in the same write. It returns ErrNotFound if no such measurement
+// exists, as when a Delete is repeated after its answer was lost. If there were several, the repeated
+// Delete removes another one. A bucket that becomes empty stays, with count 0.
 //
 // Cost: 1 round trip, 1 document written, index {series, start}; the buckets of the window until the
 // measurement is found.

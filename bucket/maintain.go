@@ -31,21 +31,22 @@ func (b *Buckets[ID, M]) measured() (paths []string) {
 	return paths
 }
 
-// Check yields the problems of the buckets that work selects. It accepts rounding differences in sums: for each
-// measurement 2^-51 of the absolute numbers of doubles, 1e-33 of those of Decimal128, 1e-14 of both mixed. Where
-// the absolute numbers together exceed the largest number of the type, it accepts an infinity or NaN, because
-// the order of the additions decides. It runs on the server, which does not send measurements to the client.
+// Check yields the problems of the buckets that work selects. It runs on the server, which does not send
+// measurements to the client. It accepts rounding differences in sums. For each measurement these are 2^-51 of
+// the sum of the absolute numbers for doubles, 1e-33 for Decimal128, and 1e-14 for both mixed. Where the sum of
+// the absolute numbers exceeds the largest number of the type, it accepts an infinity or NaN, because the order
+// of the additions decides.
 //
 // It yields these kinds of package mongopatterns:
 //   - WrongField: a count, sum or other aggregate that does not follow from the measurements, or an end that
 //     is not the window's. Repair computes it again.
-//   - OutsideWindow: a measurement whose time is outside the bucket's window or not a date: a read of its
-//     range misses it. Delete and append it, or adopt it again.
+//   - OutsideWindow: a measurement whose time is outside the bucket's window or not a date, so that a
+//     read of its range misses it. Delete and append it, or adopt it again.
 //   - Duplicate: an ID that a bucket holds twice.
 //   - Malformed: a start that is not a date or does not begin a window (reads miss the document), or an
-//     ArrayField that is not an array. Without an ID it is a SeriesField, or a Field of a Value, that no
-//     bucket has: its name is misspelt, or the data does not exist yet; Check finds it only without
-//     Work.Filter.
+//     ArrayField that is not an array. A Malformed problem without an ID names a SeriesField, or a Field
+//     of a Value, that no bucket has. Either its name is misspelt, or the data does not exist yet. Check
+//     finds it only without Work.Filter.
 //
 // Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch; scans the collection
 // by _id.
@@ -137,12 +138,12 @@ func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
 	return r.Agree(have, want)
 }
 
-// Archive moves the documents whose window ended at or before before into target, each batch (by default
-// 100 documents, at most 8 MiB) in a transaction: every document is in exactly one of the two collections
-// at any time. It can be stopped and run again. Late data may start a new bucket of an archived window,
-// which a later Archive adds to the target. work.Filter selects bucket documents. target is another
-// collection of the same database; Archive creates it if it does not exist. A document with an empty timestamp in a
-// top-level field, which the server would replace, stays and is Failed.
+// Archive moves the documents whose window ended at or before the time before into target. Each batch (by default
+// 100 documents, at most 8 MiB) is a transaction, so every document is in exactly one of the two collections at any
+// time. It can be stopped and run again. Late data may start a new bucket of an archived window, which a later
+// Archive adds to the target. work.Filter selects bucket documents. target is another collection of the same
+// database; Archive creates it if it does not exist. A document with an empty timestamp in a top-level field, which
+// the server would replace, stays and is Failed.
 //
 // To index and read target, make a second Buckets with the same options but without IDField, because an
 // archive may hold an ID twice.

@@ -11,10 +11,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// ByCount returns one window for all times: only Options.MaxCount divides measurements into buckets, in the
-// order in which they arrive, like numbered pages of trades. [Buckets.Bucket] reads a bucket by number. The
-// start of every bucket is 0001-01-01; Range sorts the whole series, and no bucket is ever old enough for
-// Archive.
+// ByCount returns one window for all times. So only Options.MaxCount divides measurements into buckets, in
+// the order in which they arrive, like numbered pages of trades. [Buckets.Bucket] reads a bucket by number.
+// The start of every bucket is 0001-01-01. Range sorts the whole series, and no bucket is ever old enough
+// for Archive.
 func ByCount() timeseries.Window { return always{} }
 
 type always struct{}
@@ -30,25 +30,25 @@ type Options struct {
 	SeriesField string             // the key of the series. Default "series"
 	StartField  string             // the window's first instant. Default "start"
 	EndField    string             // the window's end. Default "": not stored
-	EndTime     timeseries.EndTime // which instant that is. Default LastMillisecond
-	ArrayField  string             // the measurements, in the order they came. Default "measurements"
-	CountField  string             // their number. Default "count"
+	EndTime     timeseries.EndTime // which instant EndField holds. Default LastMillisecond
+	ArrayField  string             // the measurements, in the order in which they came. Default "measurements"
+	CountField  string             // the number of measurements. Default "count"
 
 	// TimeField is the path, inside a measurement, of its time, a BSON date. A measurement with the zero
 	// time.Time is refused. Default "timestamp".
 	TimeField string
-	// IDField is the path, inside a measurement, of an ID by which a repeated measurement is recognized: an
-	// ID is stored once in a window of a series. It may be the TimeField, if a series has at most one
+	// IDField is the path, inside a measurement, of an ID by which a repeated measurement is recognized. An
+	// ID is stored only once in a window of a series. It may be the TimeField, if a series has at most one
 	// measurement at a time, such as one each minute. If it is set, every measurement needs an ID other than
 	// "" and the zero ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
 	IDField string
 
 	// Values are the numbers whose aggregates buckets keep. Default none: only the count.
 	//
-	// With Squares, Sum is a Decimal128 with all digits of its doubles. Without, the Sum of ints is an int.
-	// So that it cannot overflow, an int above 2^63 / MaxCount (9.2e15 by default) counts as a double, and
-	// a sum with a double in it is a double. Do not mix doubles and Decimal128 in one field then: the server
-	// adds the doubles with 15 digits only.
+	// With Squares, Sum is a Decimal128 with all digits of its doubles. Without Squares, the Sum of ints is
+	// an int, and a sum with a double in it is a double. An int above 2^63 / MaxCount (9.2e15 by default)
+	// counts as a double, so that no sum can overflow. Without Squares do not mix doubles and Decimal128 in
+	// one field, because the server then adds the doubles with 15 digits only.
 	Values []timeseries.Value
 
 	// MaxCount is how many measurements a bucket takes. Default 1000.
@@ -59,12 +59,12 @@ type Options struct {
 	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "": not stored.
 	BytesField string
 
-	// Metadata returns further fields that the first write of a bucket stores; series is an ID. They and one
-	// measurement must fit into a document together. Default nil: no further fields.
+	// Metadata returns further fields that the first write of a bucket stores. The series that it gets is an
+	// ID. The fields and one measurement must fit into one document. Default nil: no further fields.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON encode and decode. BSON is by default what the client has. Its registry cannot be read: if it
-	// has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode and decode. By default BSON is what the client has. The client's registry cannot be
+	// read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -28,9 +28,9 @@ import (
 )
 
 // Range returns the measurements of series at or after from and before to in time order, wherever they are
-// stored; those of one millisecond in the order they arrived. A zero time sets no limit. The server sends
-// only the buckets of the range, and from those at its ends only the measurements inside it. Memory holds
-// one window.
+// stored. Those of the same millisecond come in the order in which they arrived. A zero time sets no
+// limit. The server sends only the buckets of the range, and from those at its ends only the measurements
+// inside it. Memory holds one window.
 //
 // Cost: 1 round trip, index {series, start}, no sort on the server; 1 key and 1 document for each bucket of the
 // range.
@@ -41,7 +41,7 @@ func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Tim
 	return fault.Seq("bucket: range", windows.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
 }
 
-// Latest returns the measurement of series with the latest time, ErrNotFound if the series is empty.
+// Latest returns the measurement of series with the latest time, or ErrNotFound if the series is empty.
 //
 // Cost: 1 round trip, index {series, start}; the buckets of the newest window. In a transaction 2, and the
 // measurements of these buckets leave the server.
@@ -120,9 +120,9 @@ func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 	}
 }
 
-// Bucket returns the measurements of bucket n in the window that holds at, in the order they arrived; -1 is
-// the last bucket, -2 the one before. It returns ErrNotFound if that bucket does not exist. With [ByCount],
-// whose one window holds every time, the buckets are the pages of a series.
+// Bucket returns the measurements of bucket n in the window that holds at, in the order in which they
+// arrived. -1 is the last bucket, and -2 the one before it. It returns ErrNotFound if that bucket does not
+// exist. With [ByCount], whose one window holds every time, the buckets are the pages of a series.
 //
 // Cost: 1 round trip, index _id, 1 key and 1 document; a negative n as many keys.
 func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n int64) (page []M, err error) {
@@ -240,9 +240,9 @@ func (c *arrays) entries(doc bson.Raw) (out []windows.Entry, err error) {
 
 func plain[M any](m M, _ windows.Entry) M { return m }
 
-// Aggregate returns the aggregates of series at or after from and before to; a zero time sets no limit. It
+// Aggregate returns the aggregates of series at or after from and before to. A zero time sets no limit. It
 // uses the stored aggregates of buckets whose window lies in the range, and reads measurements only in the
-// windows that from and to cut. Without measurements Count is 0, and there is no error.
+// windows that from and to cut. If there are no measurements, Count is 0 and the error is nil.
 //
 // Cost: 1 round trip, index {series, start}; 1 key and 1 document for each bucket.
 func (b *Buckets[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.Time) (stats timeseries.Stats, err error) {

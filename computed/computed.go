@@ -30,25 +30,27 @@ import (
 
 // Options of a Computed. The zero value of each is its default.
 type Options struct {
-	// Additive: all computed fields are sums. A Change then adds the contribution of its sources
-	// after the write, and subtracts their contribution before it. If the result is not finite, comes
-	// back from beyond an int64, or is less than a thousandth of what the sum was or of what leaves
-	// it, Change computes the target from all its sources. Sums of ints are exact. Sums of doubles
-	// still accumulate rounding errors, so Check allows a billionth of the sum, or of 1 if that is
-	// larger, and a part in 10^12 of a sum of decimals. If several Changes in a row make a sum some
-	// hundred times smaller each, it may be rounded by more; then Check reports it, and Repair
-	// computes it. All values of Rule.Empty must be 0. Default false: Change computes the target from
+	// Additive says that all computed fields are sums. All values of Rule.Empty must then be 0. A
+	// Change adds what its sources contribute after the write, and subtracts what they contributed
+	// before it. If the result is not finite, comes back from beyond an int64, or is less than a
+	// thousandth of the former sum or of what leaves it, Change computes the target from all its
+	// sources.
+	//
+	// Sums of ints are exact. Sums of doubles accumulate rounding errors, so Check allows a billionth
+	// of the sum, or of 1 if that is larger, and a part in 10^12 of a sum of decimals. If several
+	// Changes in a row each make a sum some hundred times smaller, its error may be larger. Then
+	// Check reports it, and Repair computes it. Default false: Change always computes the target from
 	// all its sources.
 	Additive bool
 	// StateField is the field of the target that holds the time, the epoch and the state in the
 	// queue. Default "computed".
 	StateField string
-	// Lease is how long others wait before they start a computation of Get or Drain that another
-	// process has started and may have died in. It must be longer than a computation takes. Default
-	// 1 minute.
+	// Lease is how long others wait before they repeat a computation of Get or Drain that another
+	// process has begun, in case that process has died. It must be longer than a computation takes.
+	// Default 1 minute.
 	Lease time.Duration
-	// Attempts is how often Drain tries a target whose computation fails, before it sets the target
-	// aside (Failures). Default 5.
+	// Attempts is how often Drain tries a target whose computation fails before it sets the target
+	// aside (see Failures). Default 5.
 	Attempts int
 	// Wait makes readers of a stale value wait while another reader computes it. Default false:
 	// they get the old value.
@@ -56,8 +58,8 @@ type Options struct {
 	// Then is the next level, computed from these targets and updated in the same transaction.
 	// Default nil.
 	Then Level
-	// Registry and BSON encode the IDs. BSON is by default what the client has. Its registry cannot be read: if it has
-	// its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode the IDs. By default BSON is what the client has. The client's registry cannot be read,
+	// so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -76,11 +78,11 @@ type Rule struct {
 	// KeyField is the path of the field of a source that holds the _id of its target. If there are
 	// arrays on the path, such as "items.product" in orders, a source has several targets.
 	KeyField string
-	// Pipeline turns sources into a document for each of their targets: its _id is the target's, and
-	// its other fields are exactly those of Empty. A target for which it returns other fields fails and
-	// keeps its values. The same sources must always give the same values, so sort an array that
-	// $addToSet collects. A pipeline with $out or $merge is refused, and so is a Go map of several fields
-	// where their order matters, as in $sort.
+	// Pipeline turns sources into a document for each of their targets. The document's _id is the
+	// target's, and its other fields are exactly those of Empty. A target for which it returns other
+	// fields fails and keeps its values. The same sources must always give the same values, so sort an
+	// array that $addToSet collects. A pipeline with $out or $merge is refused, and so is a Go map of
+	// several fields where their order matters, as in $sort.
 	Pipeline mongo.Pipeline
 	// Empty has all computed fields, with their values for a target without sources. Go maps of several
 	// fields are refused, because Check compares the values.
@@ -174,7 +176,7 @@ func (c *Computed[SourceID, ID, T]) Indexes() map[string][]mongo.IndexModel {
 	}
 }
 
-// EnsureIndexes creates the missing indexes. Like Check, Repair and Adopt it refuses sources and
+// EnsureIndexes creates the missing indexes. Like Check, Repair and Adopt, it refuses sources and
 // targets with a default collation.
 //
 // Cost: 3 round trips, 1 more for each collection that lacks an index.
@@ -191,15 +193,15 @@ func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err erro
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())
 }
 
-// ShardKey returns the recommended shard keys, by collection name: KeyField for the sources, _id
-// for the targets.
+// ShardKey returns the recommended shard keys by collection name, which are KeyField for the
+// sources and _id for the targets.
 func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{c.core.sources.Name(): expr.D(c.core.key, 1), c.core.targets.Name(): expr.D("_id", 1)}
 }
 
 // Change runs write, which inserts, changes, moves or deletes the sources with these _ids and no
-// others, and updates their targets, those before and those after the write, in one transaction.
-// write can run several times. A target that does not exist is ignored.
+// others. In the same transaction it updates the targets that these sources had before the write
+// and have after it. write can run several times. A target that does not exist is ignored.
 //
 // Cost: 5 round trips besides those of write, 1 document written for each target, index _id and {key: 1}.
 //   - Additive: 4; if a target is computed from all its sources, 2 more.
@@ -219,11 +221,11 @@ func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []Source
 	return c.core.transact(ctx, func(ctx context.Context) error { return c.core.change(ctx, ids, write) })
 }
 
-// Get reads a target. If its values are older than maxAge, by this machine's clock, or marked, it
-// computes them first. Of many readers one computes; the others get the old value or, with
-// Options.Wait, wait. A target that was never computed is computed or waited for. A target that
-// Drain has set aside keeps its old value, however old. If a Get fails, the next reader may compute
-// at once. If the target does not exist, the error is mongopatterns.ErrNotFound.
+// Get reads a target. If its values are marked, or older than maxAge by this machine's clock, it
+// computes them first. Of many readers one computes, and the others get the old value or, with
+// Options.Wait, wait. A target that was never computed is always computed or waited for. A target
+// that Drain has set aside keeps its old value, however old. If a Get fails, the next reader may
+// compute at once. If the target does not exist, Get returns mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index _id. When it computes 6, 2 documents written; when that fails,
 // 1 more to let others try.
@@ -238,8 +240,8 @@ func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.
 }
 
 // Refresh computes these targets now. Result.Done counts those written, Skipped those that do not
-// exist, Failed those that cannot be computed: they keep their values, and the others are still
-// computed.
+// exist, and Failed those that cannot be computed. Failed targets keep their values, and the others
+// are still computed.
 //
 // Cost: 3 round trips, 1 document written for each target, index _id and {key: 1}.
 //   - Targets that somebody else changed meanwhile: once more; the twelfth time in a transaction that keeps others
@@ -267,8 +269,8 @@ func (c *Computed[SourceID, ID, T]) RefreshAll(ctx context.Context, work *mongop
 	return c.core.refreshAll(ctx, work)
 }
 
-// Mark puts targets into the queue: Drain or the next Get computes them. Call it in the transaction
-// of the write that makes the values stale, and no target is missed.
+// Mark puts targets into the queue, and Drain or the next Get computes them. Call it in the
+// transaction of the write that makes the values stale, so that no target is missed.
 //
 // Cost: 1 round trip, 1 document written for each target, index _id.
 func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (err error) {
@@ -283,8 +285,8 @@ func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (er
 
 // Drain computes the marked targets until none is left or ctx ends. Work.Filter selects targets.
 // Several workers may share them; if one dies, another takes its target after Options.Lease. A
-// target that the server cannot compute is counted as Failed with its error, and a Drain after the
-// lease tries it again, Options.Attempts times in all; the others are still computed.
+// target that the server cannot compute is counted as Failed with its error, and the others are
+// still computed. A Drain after the lease tries it again, Options.Attempts times in all.
 //
 // Cost: 4 round trips and 2 documents written for each target, index _id, and 1 for 100 targets and at the end, index
 // {"computed.dirty": 1}.
@@ -306,8 +308,8 @@ func (c *Computed[SourceID, ID, T]) Failures(ctx context.Context) iter.Seq2[mong
 }
 
 const (
-	// Uncomputable: the pipeline fails on the sources of a target; Detail says why. Repair leaves
-	// the target as it is and counts it as Failed.
+	// Uncomputable: the pipeline fails on the sources of a target, and Detail says why. Repair does
+	// not change the target and counts it as Failed.
 	Uncomputable mongopatterns.ProblemKind = "cannot be computed"
 )
 
@@ -318,9 +320,9 @@ const (
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - WrongField: a computed field does not have the value that its sources give.
 //   - Malformed, of a target: Options.StateField holds something that this package does not write. Adopt and
-//     Repair leave the target as it is and count it as Failed; other calls that write replace it.
-//   - Malformed, without an ID: no source has Rule.KeyField. It is misspelt, or no source has been written with it
-//     yet. Only a Check without Work.Filter looks for it.
+//     Repair do not change the target and count it as Failed. Other calls that write replace the value.
+//   - Malformed, without an ID: no source has Rule.KeyField. Either it is misspelt, or no source has been written
+//     with it yet. Only a Check without Work.Filter looks for it.
 //
 // Cost: 2 round trips, and 2 for each batch of 100 targets, index {key: 1}; 3 more for a batch with problems.
 //   - A batch that cannot be computed: 1 for each of its targets.

@@ -1,20 +1,20 @@
 // Package computed stores values that are computed from many documents in the one document that
-// shows them: the revenue and the viewers of all screenings of a film, in the film. The many
-// documents are the sources, the one is their target.
+// shows them, such as the revenue and the viewers of all screenings of a film in the film. The many
+// documents are the sources, and the one is their target.
 //
 // # When to use it, and when not
 //
 // Use it where a value is read far more often than it changes, such as a million reads for a thousand writes an
 // hour. At that ratio TestReadsAgainstWrites counts the documents examined with and without this package, and
 // BenchmarkRead measures the time, on your server. Where a value is read as rarely as it is written, aggregate at
-// each read. For counters that may be off by some hundred, see approx; for sums over periods of time, bucket.
+// each read. For counters that may be off by some hundred, see approx. For sums over periods of time, see bucket.
 //
 // # Documents
 //
 // The computed fields are top-level fields of the target. They have the names that your pipeline gives them
 // and are stored beside your own fields, together with the time of their computation, an epoch that each write
-// of them raises, and the run that wrote them. Change your own fields by $set: a program that replaces a whole
-// target writes back old values and removes a mark of the queue. Check then finds the drift.
+// of them raises, and the run that wrote them. Change your own fields with $set, because a program that
+// replaces a whole target writes back old values and removes a mark of the queue. Check then finds the drift.
 //
 //	screening {_id: 7, film: "Dumbo", viewers: 120, revenue: 960}
 //	film      {_id: "Dumbo", title: "Dumbo", viewers: 13000, revenue: 91000,
@@ -36,10 +36,10 @@
 //	result, err := totals.Drain(ctx, nil)
 //	result, err = totals.RefreshAll(ctx, nil)            // on an interval
 //
-// The types are those of a source's _id, a target's _id and a target. The function given to Change
-// writes the sources that are named before it, with its ctx.
+// The type parameters are the types of a source's _id, a target's _id and a target. The function
+// given to Change writes the sources that are named before it, with its ctx.
 //
-// The pipeline gets sources and returns a document for each target: its _id and the computed
+// The pipeline gets sources and returns a document for each target, with its _id and the computed
 // fields. Exclude sources that do not count, such as {deleted: true}, by a $match in it.
 //
 // A new target has no computed fields unless you insert it with the values of Empty. The first
@@ -62,16 +62,16 @@
 //	{_id: "Dumbo", …, computed: {…, dirty: "set aside", attempts: 5, error: "…"}}
 //
 // Failures lists the targets set aside, and readers still get the old values. To compute one again,
-// correct the source and Mark the target: Drain takes it when Options.Lease has passed since its last
-// attempt. An attempt is counted when it begins, so a computation
-// that kills its worker is set aside too.
+// correct the source and Mark the target. Drain takes it when Options.Lease has passed since its last
+// attempt. An attempt is counted when it begins, so a computation that kills its worker is set aside
+// too.
 //
 // # Levels
 //
-// A target can be a source of another target: the revenue of films adds up to that of their distributor. Give
-// the lower level Options.Then, and each call of the lower level that writes films updates their distributors
-// in the same transaction. If you move a film to another distributor, insert or delete one yourself, do that
-// in Change of the upper level, with the film's _id.
+// A target can be a source of another target. The revenue of films, for example, adds up to that of their
+// distributor. Give the lower level Options.Then, and each call of the lower level that writes films updates
+// their distributors in the same transaction. If you move a film to another distributor, insert or delete one
+// yourself, do that in Change of the upper level, with the film's _id.
 //
 // # Concurrency, drift, adoption
 //
@@ -87,8 +87,9 @@
 //
 // If the pipeline fails on a source, Change and Get return the error, and Change writes nothing. The
 // calls for several targets count the target as Failed, keep its old values and go on. Get of a
-// target that does not exist is mongopatterns.ErrNotFound. If the answer to Change is lost, its write
-// may be stored: repeat it only if the write can be repeated. All other calls can be.
+// target that does not exist returns mongopatterns.ErrNotFound. If the answer to Change is lost, its
+// write may be stored, so repeat it only if the write can be repeated. All other calls can be
+// repeated.
 //
 // # Costs
 //
@@ -101,20 +102,20 @@
 //	RefreshAll  4 a batch of 1000 targets                1 for each target
 //	Check       2, and 2 a batch of 100 targets          0
 //
-// Change reads all sources of a target, by the index on KeyField. If a target has many and the
-// pipeline only adds up ($sum), set Options.Additive: Change then reads only the sources that
-// change, and adds the difference. A target that was never computed is computed from all sources,
-// with 2 round trips more. So is one with a sum that shrinks to less than a thousandth of what it was
-// or of what leaves it, or that is NaN or infinite before or after the change. Several Changes in a row that
-// each make a sum of doubles or decimals some hundred times smaller may round it by more than Check allows;
-// then Check reports it, and Repair computes it. Sums of ints are exact: keep money in cents.
+// Change reads all sources of a target, by the index on KeyField. If a target has many sources and the
+// pipeline only adds up ($sum), set Options.Additive. Change then reads only the sources that change, and
+// adds the difference. A target that was never computed is computed from all sources, with 2 round trips
+// more. So is one with a sum that shrinks to less than a thousandth of what it was or of what leaves it, or
+// that is NaN or infinite before or after the change. If several Changes in a row each make a sum of doubles
+// or decimals some hundred times smaller, its error may exceed what Check allows. Then Check reports it, and
+// Repair computes it. Sums of ints are exact, so keep money in cents.
 //
 // # Sharding
 //
-// Shard the targets by _id and the sources by KeyField ([Computed.ShardKey]): every write of a
-// target then goes to one shard. Change reads its sources by _id, on all shards. If programs change the
-// KeyField of sources that they name by _id alone, shard the sources by _id: MongoDB refuses to change a
-// shard key that the filter lacks.
+// Shard the targets by _id and the sources by KeyField ([Computed.ShardKey]), so that every write of a
+// target goes to one shard. Change reads its sources by _id, on all shards. If programs change the
+// KeyField of sources that they name by _id alone, shard the sources by _id, because MongoDB refuses to
+// change a shard key that the filter lacks.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package computed

@@ -17,16 +17,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Adopt completes the references of a target that have only a key so far, and perhaps some
-// fields. It sets the followed fields and the version to those of the source, and frozen fields
-// where the copy has none. A source without a version gets 0. A reference with a version is
-// adopted already; in an Unversioned target all references are checked. Work.Filter selects
-// documents of the target's collection. Adopt can be run again.
+// Adopt completes the references of a target that have only a key so far, and perhaps some fields.
+// It sets the followed fields and the version to those of the source, and frozen fields where the
+// copy has none. A source without a version gets 0. A reference with a version has been adopted
+// already. In an Unversioned target all references are checked. Work.Filter selects documents of
+// the target's collection. Adopt can be run again.
 //
-// Result.Done counts the incomplete documents whose batch was committed, also if another writer
-// completed one meanwhile. Remaining counts malformed references in the documents that it reads, and those
-// to sources that are invalid or, whatever the policy, do not exist. A document with another value at the
-// path, such as a plain ID, is neither read nor counted: Check names it.
+// Result.Done counts the incomplete documents whose batch was committed, including those that another
+// writer completed meanwhile. Remaining counts, in the documents that Adopt reads, malformed references
+// and references to sources that are invalid or do not exist, whatever the policy. A document with another
+// value at the path, such as a plain ID, is neither read nor counted; Check names it.
 //
 // Each batch is a transaction that writes to its sources (it sets and removes a field), so that no
 // change of them is missed.

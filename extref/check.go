@@ -27,8 +27,9 @@ import (
 const (
 	// Behind: a copy has an older version than the source. Repair propagates.
 	Behind mongopatterns.ProblemKind = "behind"
-	// Ahead: a copy has a newer version than the source, which was replaced without a version or
-	// inserted again. Repair raises the source's version above the copy's and propagates.
+	// Ahead: a copy has a newer version than the source, because the source was replaced without a
+	// version or inserted again. Repair raises the source's version above the copy's and
+	// propagates.
 	Ahead mongopatterns.ProblemKind = "ahead"
 	// NoVersion: a copy's version is not a whole number, or cannot be raised. Repair leaves it
 	// alone; Adopt sets a missing or null one.
@@ -48,20 +49,21 @@ type finding struct {
 
 // Check compares the copies in all targets with their sources. For each document it yields at most
 // one problem for each source, and one if the document is Malformed. A change that is not
-// propagated yet is a problem, Behind. Work.Filter selects sources: {_id: 123} checks the copies of
-// that one. Check finds dangling and malformed references only without a filter.
+// propagated yet is a problem of the kind Behind. Work.Filter selects sources, so {_id: 123} checks
+// only the copies of that source. Check finds dangling and malformed references only without a
+// filter.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
-//   - Different: a copy has another value in a followed field, but the source's version, or it is Unversioned.
-//     Repair raises the version and propagates.
+//   - Different: a copy has another value than the source in a followed field, although it has the source's
+//     version or is Unversioned. Repair raises the version and propagates.
 //   - Dangling: a reference to a source that does not exist, if the policy is not Keep.
 //   - Malformed: the value at the target's path has another shape than configured, such as an array or a
 //     single document, an ID instead of the copy, or fields of a copy without the ID. Field and Have are the
-//     first such value. It does not count as a copy, and nothing writes to it. Or the source of a copy has a
-//     version that is not one, or an array on the way to a copied field: Field and Have are then the source's,
-//     and Detail names the copy. A Malformed problem without an ID names a path of the copy that no document
-//     of the target has, or a copied field that no source has: its name is misspelt, or there are no such
-//     documents yet.
+//     first such value. It does not count as a copy, and nothing writes to it. Malformed is also a copy whose
+//     source has an invalid version, or an array on the way to a copied field. Then Field and Have are the
+//     source's, and Detail names the copy. A Malformed problem without an ID names a path of the copy that no
+//     document of the target has, or a copied field that no source has. Either its name is misspelt, or there
+//     are no such documents yet.
 //
 // Cost: a scan of each target in the order of _id, and for each batch 1 round trip for the sources, by their keys.
 //   - 1 round trip to begin, and 1 for each target and each copied field, to see that they exist.
@@ -105,7 +107,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 
 // Repair propagates the sources of copies that Check finds wrong, beside live writes. It can be
 // stopped and run again. Result.Done counts the documents written. Remaining counts the problems
-// that it leaves: NoVersion, Dangling and Malformed. Documents that the server refuses to
+// that it leaves, which are NoVersion, Dangling and Malformed. Documents that the server refuses to
 // write are Failed and named. Work.Filter selects sources, as in Check.
 //
 // Cost: that of Check, and a Propagate for each source with wrong copies.

@@ -16,11 +16,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// Delete deletes a source and treats its copies by the policy of each target, in one
-// transaction. Result.Done counts the documents that lost their copy or were deleted. If a target
-// refuses, Delete returns ErrReferenced and writes nothing. It conflicts with a Pin at the same
-// time: either Delete sees the reference, or Pin sees the deletion. Repeated after an unknown
-// outcome, it returns mongopatterns.ErrNotFound if the first call had succeeded.
+// Delete deletes a source and applies the policy of each target to the copies, in one transaction.
+// Result.Done counts the documents that lost their copy or were deleted. If a target refuses,
+// Delete returns ErrReferenced and writes nothing. It conflicts with a Pin at the same time, so
+// either Delete sees the reference or Pin sees the deletion. Repeated after an unknown outcome, it
+// returns mongopatterns.ErrNotFound if the first call had succeeded.
 //
 // Cost: 2 round trips, commit included, 1 document deleted by its key; 1 for each target but Keep, by its index.
 //   - Unlink and Cascade: 1 write for each document.

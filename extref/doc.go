@@ -6,14 +6,14 @@
 // Use it where nearly every read needs the same few fields of another document, and these fields
 // change seldom. Do not use it for:
 //
-//   - Fields that change often and are read rarely: every change writes every copy.
+//   - Fields that change often and are read rarely, because every change writes every copy.
 //   - Values that must be right at every moment, such as a balance or a stock level.
-//   - Millions of copies, most of them old: freeze the fields of old documents instead.
+//   - Millions of copies, most of them old. Freeze the fields of old documents instead.
 //
 // # Documents
 //
-// A customer, and an order that holds a copy of two of the customer's fields: the name, which
-// follows changes, and the address shipped to, which is frozen:
+// A customer, and an order that holds a copy of two of the customer's fields. The name follows
+// changes, and the shipping address is frozen:
 //
 //	{_id: 123, name: "Katrina Pope", address: {street: "123 Main St", …}, phone: "…", version: 4}
 //	{_id: "A-17", date: …, customer: {_id: 123, name: "Katrina Pope", address: {…}, version: 4}}
@@ -24,9 +24,10 @@
 //		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Frozen: true}},
 //	}}, nil)
 //
-// The types are those of the source's _id and of the source. T, here Customer, is a struct, a map or
-// bson.D; for Copy a struct needs the copied fields and the version. ID may be a type of your own, such
-// as type CustomerID string; for one made from bson.ObjectID see the [example of New with typed IDs].
+// The type parameters are the type of the source's _id and the type T of the source. T, here Customer,
+// is a struct, a map or bson.D. If you call Copy, a struct needs the copied fields and the version. ID
+// may be a type of your own, such as type CustomerID string. For a type made from bson.ObjectID see the
+// [example of New with typed IDs].
 //
 // A source has any number of targets. Copies of other forms, with the settings for them:
 //
@@ -44,12 +45,12 @@
 //	_, err = customers.Delete(ctx, 123) // refused while orders refer to it, see Target.OnDelete
 //
 // "orders.customer" is the name of the target: the collection's name and the Path, unless you set
-// Target.Name. Everything else is the driver's: insert sources and targets with it, read them, and
+// Target.Name. For everything else use the driver: insert sources and targets, read them, and
 // change the fields that are not copied.
 //
-// [As] makes the copy as a struct of yours, to be a field of the document's struct, or with Array an
-// element. It has the fields of one copy; a dotted Field.As is a struct inside. With Path "" the
-// copy lies among the document's own fields, so inline it:
+// [As] returns copies as a struct of yours, which can be a field of the document's struct or, with
+// Array, an element. The struct has the fields of one copy. A dotted Field.As is a struct inside it.
+// With Path "" the copy lies among the document's own fields, so inline it:
 //
 //	// Target{Collection: orderColl, IDField: "customer_id", VersionField: "customer.version",
 //	//	Fields: []Field{{Path: "name", As: "customer.name"}}}
@@ -70,69 +71,75 @@
 // # Versions
 //
 // The source keeps a version, which is raised when, and only when, a field that some target follows changes. A
-// copy keeps the version it was made from, and only a higher version overwrites it. So propagating twice,
+// copy keeps the version that it was made from, and only a higher version overwrites it. So propagating twice,
 // late, or from two processes at once leaves the newest copy and writes it once. A missing version counts as
-// 0, so existing sources need none. If you update a source without this package and change a followed field,
-// you must raise the version yourself: {$inc: {version: 1}}. That does not write the copies: Watch does if it
-// runs, otherwise call [Source.Propagate] for each such source, or Repair. For writers that cannot be changed
-// to do so, [Source.Watch] and [Source.Repair] raise it afterwards.
+// 0, so existing sources need none.
 //
-// Target.Unversioned leaves the version out of the copies. Propagation then compares values: it
-// reads every copy of a source, and each batch is a transaction that also writes to the source. Followed
-// fields of more than 5 MiB together are ErrInvalid then, because a command holds them three times.
+// If you change a followed field of a source without this package, raise the version yourself, with {$inc:
+// {version: 1}}. This alone does not write the copies. A running Watch does; otherwise call [Source.Propagate]
+// for each such source, or Repair. For writers that you cannot change, [Source.Watch] and [Source.Repair]
+// raise the version afterwards.
+//
+// Target.Unversioned leaves the version out of the copies. Propagation then compares values. For that,
+// it reads every copy of a source, and each batch is a transaction that also writes to the source. The
+// followed fields may then have at most 5 MiB together, because a command holds them three times; more
+// is ErrInvalid.
 //
 // # Who propagates
 //
-//   - By default, Update propagates in the transaction of the change: no reader sees one without
-//     the other. This is good for up to a thousand copies or so.
+//   - By default, Update propagates in the transaction of the change, so no reader sees one without
+//     the other. This works well for up to about a thousand copies.
 //   - With Options.Outbox, Update adds an entry to that collection, in the same transaction,
 //     and workers call [Source.Drain] at intervals.
-//   - With Options.Deferred, Update changes only the source. [Source.Watch] follows the source
-//     with a change stream, whoever changes it, also through elections. Watch may also run with
-//     the first two, for changes by programs that do not know the version.
+//   - With Options.Deferred, Update changes only the source. [Source.Watch] follows the source with
+//     a change stream, whoever changes it, and survives elections. Watch may also run with the
+//     first two, for changes by programs that do not know the version.
 //
 // # Concurrency
 //
-// A copy never goes back to an older state. When Update has returned, its change is in the
-// copies, the outbox or the change stream, and is propagated from there at least once. A copy
+// A copy never goes back to an older state. When Update has returned, its change is in the copies,
+// the outbox or the change stream, and is propagated from there at least once. A copy that was
 // built before a change and inserted after its propagation is behind until the next change or
-// Repair. To prevent that, build it with [Source.Pin] in the transaction of the insert.
-// Transactions need a replica set. After an error from a call that writes, abort your
-// transaction. To hold a source that must not change meanwhile, a transaction sets its field
-// __touch and removes it in the same command: a validator must allow this field.
+// Repair. To prevent that, build it with [Source.Pin] in the transaction of the insert. After an
+// error from a call that writes, abort your transaction. To keep a source from changing meanwhile,
+// a transaction sets its field __touch and removes it in the same command; a validator must allow
+// this field.
 //
 // # Failures
 //
-// An update of a source that does not exist is mongopatterns.ErrNotFound; a Delete that a target
-// refuses is mongopatterns.ErrReferenced. A document whose copy has another shape is Failed
-// and named, and the others are propagated. If the answer to an Update is lost, the update may
-// be applied: repeat only what may be applied twice, such as $set. Delete may be repeated, and is
-// then ErrNotFound if it had succeeded. Propagate, Drain, Repair and Adopt can always be repeated.
+// An update of a source that does not exist returns mongopatterns.ErrNotFound. A Delete that a
+// target refuses returns mongopatterns.ErrReferenced. A document whose copy has another shape is
+// Failed and named, and the others are propagated. If the answer to an Update is lost, the update
+// may have been applied, so repeat only what may be applied twice, such as $set. Delete may be
+// repeated, and returns ErrNotFound if the first one had succeeded. Propagate, Drain, Repair and
+// Adopt can always be repeated.
 //
 // # Chains
 //
-// If B carries a copy of A, and C a copy of that copy, an update of A does not raise the version
-// of B. Either run Watch of the Source over B, or make its targets Unversioned and call its
-// Propagate for each B in one mongopatterns.Transact with the update of A. The same goes for a
-// source that the versioning package saves.
+// If B carries a copy of A, and C a copy of that copy, an update of A does not raise the version of
+// B. Either run Watch of the Source over B, or make its targets Unversioned and call its Propagate
+// for each B in one mongopatterns.Transact with the update of A. The same holds for a source that
+// the versioning package saves.
 //
 // # Targets with a history
 //
 // If the versioning package keeps revisions of the targets, a copy that follows changes also changes their past.
-// Propagation does not make a revision, so the current one also shows the new name for earlier times, and older
-// revisions stored as deltas of it are lost. Choose for each field:
+// Propagation does not make a revision, so the current revision shows the new name for earlier times too, and
+// older revisions that are stored as deltas of it are lost. Choose for each field:
 //
-//   - Frozen: the history shows the copy as it was at that time.
-//   - Not Frozen, with the field that holds the copy in versioning.Options.Ignored: the history
-//     does not contain it. Keep the key beside it, with Path "" and As: {customer_id: 123,
+//   - Frozen. The history shows the copy as it was at that time.
+//   - Not Frozen, with the field that holds the copy in versioning.Options.Ignored. The history
+//     does not contain the copy. Keep the key beside it, with Path "" and As: {customer_id: 123,
 //     customer: {name: "…", version: 4}}.
-//   - Frozen, with a versioning Edit of each document after an Update of the source, which sets
-//     the copy that Fetch builds: each propagation is a revision. [Source.Filter] finds the documents.
+//   - Frozen, with each propagation as a revision. After an Update of the source, an Edit of
+//     versioning sets the copy that Fetch builds in each document. [Source.Filter] finds the
+//     documents.
 //
-// A copy that the history does not contain stays as it is when an Undo, a Restore or a Save changes its key, and
-// is then the copy of another source. Versions of different sources do not compare, so an Update of the new source
-// may pass over it; Repair corrects it. Whatever changes the key must set the copy as well, in the same
-// transaction: Pin the new key and $set what it returns. The [example of Undo] in package versioning does this.
+// If an Undo, a Restore or a Save changes the key of a copy that the history does not contain, the copy stays as
+// it is and then belongs to another source. Versions of different sources cannot be compared, so an Update of the
+// new source may pass over the copy until Repair corrects it. So whatever changes the key must also set the copy
+// in the same transaction. Pin the new key and $set what Pin returns, as the [example of Undo] in package
+// versioning does.
 //
 // # Costs
 //
@@ -156,20 +163,20 @@
 // # Adoption
 //
 // [Source.Adopt] completes references that have only a key so far, and gives their sources a version.
-// {customer_id: 123} needs no change: it is a target with Path "". To turn plain IDs into {customer: {_id: 123}}
-// or [{id: 7}], run an update of your own first, as the [example of Adopt] does. To follow another field,
-// configure it and run Repair.
+// {customer_id: 123} needs no change, because it is a target with Path "". To turn plain IDs into {customer:
+// {_id: 123}} or [{id: 7}], run an update of your own first, as the [example of Adopt] does. To follow another
+// field, configure it and run Repair.
 //
-// Beside Adopt and after it, old code may change, replace, delete and insert sources, with a
-// version or without, as long as Watch runs, or Repair is run afterwards. It may insert, replace
-// and delete documents of the targets; Check reports references without a version until the next
+// During and after Adopt, old code may change, replace, delete and insert sources, with a version
+// or without, as long as Watch runs or Repair is run afterwards. Old code may also insert, replace
+// and delete documents of the targets. Check reports references without a version until the next
 // Adopt completes them. If old code writes to the followed fields of a copy, the source's values
 // overwrite that.
 //
 // # Sharding
 //
-// Shard the source by its key ([Source.ShardKey]): then every write to it is targeted. Targets
-// keep the shard keys they have; propagation goes to all shards with copies. Leave the outbox
+// Shard the source by its key ([Source.ShardKey]), so that every write to it is targeted. Targets
+// keep the shard keys they have. Propagation goes to all shards with copies. Leave the outbox
 // unsharded. Watch has not been tested on a sharded cluster.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.

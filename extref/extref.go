@@ -59,14 +59,14 @@ func New[ID, T any](source *mongo.Collection, targets []Target, opts *Options) (
 	return &Source[ID, T]{core: c}, nil
 }
 
-// Copy builds the copy of src that a document of the target holds, without any I/O: the key, the
+// Copy builds the copy of src for a document of the target, without any I/O. It has the key, the
 // copied fields that src has, and the version. Store it at the target's Path, or add it to the
-// array; with Path "" append it to the document's own fields. [As] returns it as a struct of
-// your own.
+// array. With Path "" append it to the document's own fields. [As] returns it as a struct of your
+// own.
 //
-// Copy returns ErrInvalid if T is a struct without a copied field, or without the version field
-// and the copy has a version. If src is not the newest state when the document is inserted, the
-// copy is behind: see Pin.
+// Copy returns ErrInvalid if T is a struct without a copied field, or without the version field and
+// the copy has a version. If src is not the newest state when the document is inserted, the copy is
+// behind. Pin prevents that.
 func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 	defer fault.In(&err, "extref: copy")
 	t, err := r.core.target(target)
@@ -178,18 +178,17 @@ func (r *Source[ID, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{r.core.source.Name(): expr.D(r.core.o.KeyField, 1)}
 }
 
-// Copies makes copies for a target as C, a type of your own, for the struct of the document that
-// holds the copy; with Path "" inline C.
+// Copies makes copies for a target as C, a type of your own. C is a field in the struct of the
+// document that holds the copy; with Path "" inline it.
 type Copies[C, ID, T any] struct {
 	ref    *Source[ID, T]
 	target *target
 }
 
 // As returns the Copies of a target: As[CustomerCopy](customers, "orders.customer"). C has the fields
-// of one copy, with a struct where IDField, VersionField or Field.As has a dot. As returns
-// ErrInvalid if C is a struct without a field that a copy has, as the field would be lost. Below the
-// top, and with codecs of its own, only a copy that was made shows that: then Copy, Fetch and Pin
-// return the error.
+// of one copy, with a struct where IDField, VersionField or Field.As has a dot. As returns ErrInvalid
+// if C is a struct that lacks a field of the copy, because the field would be lost. If the field lies
+// deeper, or C has codecs of its own, only Copy, Fetch and Pin can notice this, and return the error.
 func As[C, ID, T any](r *Source[ID, T], target string) (copies *Copies[C, ID, T], err error) {
 	defer fault.In(&err, "extref: as")
 	if r == nil {

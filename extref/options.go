@@ -24,29 +24,30 @@ import (
 // Options says how the source is kept and who propagates. With the zero value the source
 // has a version in "version", and Update propagates in the transaction of the change.
 type Options struct {
-	// KeyField is the source's field that copies refer to; it may be dotted. A natural key,
-	// such as "catalog_number", gets a unique index, and all calls then take this key as ID.
-	// A source without the field has no copies. Default "_id".
+	// KeyField is the source's field that copies refer to. It may be dotted. A natural key, such as
+	// "catalog_number", gets a unique index, and all calls then take this key as ID. A source
+	// without the field has no copies. Default "_id".
 	KeyField string
-	// VersionField is the source's field for the version, without dots. A version is a whole
-	// number from 0 to math.MaxInt64-1; missing or null counts as 0. The field is not used if
+	// VersionField is the source's field for the version, without dots. A version is a whole number
+	// from 0 to math.MaxInt64-1. A missing or null version counts as 0. The field is not used if
 	// every target is Unversioned. Default "version".
 	VersionField string
 
-	// Outbox makes Update write an entry to this collection instead of propagating; call
-	// Drain. It serves only this source: an entry's _id is the source's key. On a sharded
-	// cluster create it beforehand. Default nil.
+	// Outbox makes Update write an entry to this collection instead of propagating. Call Drain to
+	// propagate. The collection serves only this source, because an entry's _id is the source's
+	// key. On a sharded cluster create it beforehand. Default nil.
 	Outbox *mongo.Collection
-	// Lease is how long an entry that a worker is propagating is left alone by others. If the
-	// work takes longer, it is done twice, which does no harm. It is between 1 millisecond and
-	// 24 hours. Default 1 minute.
+	// Lease is how long other workers leave alone an entry that a worker is propagating. If the
+	// work takes longer, it is done twice, which does no harm. It is between 1 millisecond and 24
+	// hours. Default 1 minute.
 	Lease time.Duration
 	// Deferred makes Update change only the source; Watch or Propagate does the rest. It cannot
 	// be combined with Outbox. Default false.
 	Deferred bool
 
-	// Registry and BSON encode IDs, sources and updates. BSON is by default what the client has. Its registry cannot be
-	// read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode IDs, sources and updates. By default BSON is what the client has. The client's registry
+	// cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the
+	// driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -74,11 +75,11 @@ type Target struct {
 	// Fields are the fields that are copied. Required.
 	Fields []Field
 	// OnDelete says what Delete does with copies of the source. Restrict refuses while another
-	// document refers to the source, also if that reference is malformed. Unlink removes the
-	// copy: the field at Path, or with Path "" the copy's fields, or elements of the array.
-	// Cascade deletes the documents with a copy, but not documents that refer to these; it is
-	// not allowed with Array. Keep leaves the copy unchanged; a source inserted later with
-	// the same key must continue from its version, and Repair sees to that. Default Restrict.
+	// document refers to the source, also if that reference is malformed. Unlink removes the copy:
+	// the field at Path, or with Path "" the copy's fields, or elements of the array. Cascade
+	// deletes the documents with a copy, but not documents that refer to these; it is not allowed
+	// with Array. Keep leaves the copy unchanged. If a source is inserted later with the same key,
+	// its version must be higher than the copy's; Repair sees to that. Default Restrict.
 	OnDelete mongopatterns.DeletePolicy
 	// Name identifies the target in calls. Default: the collection's name, a dot and Path
 	// ("orders.customer"); with Path "" the collection's name alone.
@@ -92,8 +93,8 @@ type Field struct {
 	Path string
 	// As is the path inside the copy. Default: the last segment of Path.
 	As string
-	// Frozen keeps the value from when the copy was made. Default false: the copy follows
-	// changes.
+	// Frozen keeps the value that the source had when the copy was made. Default false: the copy
+	// follows changes.
 	Frozen bool
 }
 

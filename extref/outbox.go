@@ -41,16 +41,17 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 }
 
 // Drain propagates the sources in the outbox until no entry is due. Call it at intervals, in one
-// process or in several at once. An entry is removed when all copies have the state of its change,
-// or a newer one, or when the source does not exist any more. After a crash a later call takes an
-// entry over when its lease has ended. Work.Filter selects entries. Result.Examined counts the
-// entries taken, Done the documents written.
+// process or in several at once. An entry is removed when all copies have the state of its change
+// or a newer one, or when the source no longer exists. After a crash a later call takes over an
+// entry when its lease has ended. Work.Filter selects entries. Result.Examined counts the entries
+// taken, and Done the documents written.
 //
 // If a source or a document fails, its entry keeps the error and is tried again after a while, at
-// most 10 minutes, without end; Drain continues with the others. Failures name them, and so does
-// a query of the entries, {_id: the source's key, since, due, attempts, error}: due is when a
-// worker may take the entry, with the index {due: 1}, and error exists after a failure. All times
-// are by the server's clock. Any other error of the server ends Drain: call it again.
+// most 10 minutes, until it succeeds. Drain continues with the others. Result.Failures names those
+// that failed. So does a query of the entries, which have the form {_id: the source's key, since,
+// due, attempts, error}. due is when a worker may take the entry, with the index {due: 1}, and
+// error exists after a failure. All times are by the server's clock. Any other error of the server
+// ends Drain; then call it again.
 //
 // Cost: for each entry 2 round trips and 2 writes to the outbox, and those of a Propagate; 1 round trip at the end.
 //   - The entry is found by the index {due: 1}, and then by _id.

@@ -21,8 +21,8 @@ import (
 )
 
 // Propagate writes the followed fields of a source to all copies that are behind, in batches. It
-// does not write copies that are up to date. It may run twice, several times at once, or again
-// after it was stopped.
+// does not write copies that are up to date. It may run again, several times at once, or after it
+// was stopped.
 //
 // Result.Done counts the documents written. A document is Failed and named if it has a malformed
 // value in place of the copy, or if the server refuses to write it; documents of its batch written

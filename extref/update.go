@@ -20,7 +20,7 @@ import (
 type UpdateResult struct {
 	Changed bool                 `json:"changed"` // whether a followed field changed, or the update itself changed the version
 	Version int64                `json:"version"` // the source's new version; 0 if no target has versions
-	Copies  mongopatterns.Result `json:"copies"`  // as of Propagate; empty with an outbox or Deferred
+	Copies  mongopatterns.Result `json:"copies"`  // as Propagate returns it; empty with an outbox or Deferred
 }
 
 // Update changes a source by any update that the driver's UpdateOne accepts: operators, such as
@@ -29,7 +29,7 @@ type UpdateResult struct {
 // the version and writes the change to the copies or to the outbox. The version never goes back,
 // even if the update sets a lower one.
 //
-// Update returns ErrInvalid if the update changes a natural key, or if the source is invalid; an
+// Update returns ErrInvalid if the update changes a natural key, or if the source is invalid. An
 // invalid source may be updated if the operators show that the update touches no followed field,
 // version or key. Repeated after an unknown outcome, Update may apply the update twice.
 //

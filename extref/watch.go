@@ -35,22 +35,22 @@ type WatchOptions struct {
 	// Name is the _id of the document in tokens. A watcher continues from the token that the
 	// last one with the same Name saved. Default: "database.collection" of the source.
 	Name string
-	// MaxAwait is how long the server waits for an event before it returns an empty
-	// batch. Default 0: the server's, 1 second.
+	// MaxAwait is how long the server waits for an event before it returns an empty batch. Default
+	// 0: the server's default, 1 second.
 	MaxAwait time.Duration
-	// Progress is called after each batch of events with the result: Examined counts sources,
-	// Done documents, Failures names what failed. The copies of failed sources stay behind
-	// until the source changes again, or Repair.
+	// Progress is called after each batch of events with the result: Examined counts sources, Done
+	// counts documents, and Failures names what failed. The copies of failed sources stay behind
+	// until the source changes again, or until Repair.
 	Progress func(mongopatterns.Result)
-	// Reconciled is called after the Repair because of a missing or lost token.
+	// Reconciled is called after the Repair that follows a missing or lost token.
 	Reconciled func(mongopatterns.Result)
 	// Interrupted is called with each error after which Watch continues.
 	Interrupted func(error)
 }
 
-// Watch follows the source with a change stream. It propagates each change of a followed field or
-// the version, and each inserted source, whoever writes them. If a change did not raise the version,
-// or set it back, some copies have another state and not a lower version; then Watch raises the
+// Watch follows the source with a change stream. It propagates each inserted source and each change
+// of a followed field or of the version, whoever writes them. If a change did not raise the version,
+// or set it back, some copies differ although their version is not lower. Then Watch raises the
 // source's version above theirs, as Repair does, and propagates.
 //
 // Watch ends with ctx, or with an error that waiting cannot solve, such as missing rights; it always
@@ -58,15 +58,15 @@ type WatchOptions struct {
 // source that is invalid, or a document that the server refuses to write, does not end it: Progress
 // names it.
 //
-// tokens stores how far the stream has been applied. It is a collection of the source's client, and none of those given
-// to New. A token is saved after the events before it
-// have been propagated, so a crash repeats some work but loses none. Without a token, or when the
-// server no longer has the history after it, Watch opens a new stream, reconciles all copies with
-// one Repair, and then applies the stream. Run Watch in one process; a second one repeats the work,
-// which does no harm.
+// tokens is a collection that stores how far the stream has been applied. It belongs to the source's client and is none
+// of those given to New. A token is saved after the events before it have been propagated, so a crash repeats some work
+// but loses none. Without a token, or when the server no longer has the history after it, Watch opens a new stream,
+// reconciles all copies with one Repair, and then applies the stream. Run Watch in one process; a second one repeats
+// the work, which does no harm.
 //
-// Watch does not follow deletions of sources (use Delete, and Check), nor changes of a natural
-// key: the copies then dangle. A write to a copy is not an event of the source: Check finds it.
+// Watch does not follow deletions of sources or changes of a natural key, after which the copies
+// dangle. Use Delete, and Check to find them. Nor does it see a write to a copy, which is not an
+// event of the source; Check finds it.
 //
 // Cost: 1 round trip for each batch of events, a Propagate for each source that changed in it, and 1 write of the
 // token, index _id.

@@ -11,10 +11,10 @@ import (
 )
 
 // RunAgain makes the functions of transactions run again, as they do after a conflict with another writer. It first calls
-// do without any failure. After that, each further call of do meets one conflict: the first call at the first command that
-// the client of db sends in a transaction, the next call at the second command, and so on up to the commit. The conflict
-// ends the transaction, and whoever began it runs its function again. So RunAgain finds a function that keeps state from
-// one run to the next:
+// do without any failure. After that, each further call of do meets one conflict: the first call at the first command
+// that the client of db sends in a transaction, the next call at the second command, and so on up to the commit. The
+// conflict ends the transaction, and the code that began it runs its function again. So RunAgain finds a function that
+// keeps state from one run to the next:
 //
 //	mongopatterns.Transact(ctx, client, func(ctx context.Context) (err error) {
 //		trip.Driver, err = drivers.Pin(ctx, trip.Driver.ID) // after a conflict trip.Driver.ID is empty
@@ -24,7 +24,8 @@ import (
 // do gets the number of the call, from 0, so that each call can use documents of its own. It checks what its code has
 // done and returns an error if that is wrong. RunAgain fails t if a call of do returns an error, and if the first call
 // sends no command in a transaction. While it runs, nothing else may use the client. db comes from [Database] or
-// [Server.Database], on a server with fail points: see [FailPoint], which waits as this does.
+// [Server.Database], on a server with fail points. Like [FailPoint], RunAgain waits for other tests that use a fail
+// point.
 //
 // Cost: that of do for each command of its transactions, and 2 round trips for each.
 func RunAgain(t testing.TB, db *mongo.Database, do func(n int) error) {

@@ -19,11 +19,10 @@ import (
 // cleanupTimeout bounds the cleanup after a test, when the context of the test has ended.
 const cleanupTimeout = 2 * time.Minute
 
-// Database returns a database of its own for t, on a client of its own, and
-// drops both when t ends. On a server that this package started, the client's user may do what the role readWrite allows
-// and nothing else: see [Admin] for the rest. It skips t under -short and fails it when there is no
-// server. opts are applied to the client after the URI; a command monitor among
-// them is called besides the one [Record] uses.
+// Database returns a database of its own for t, on a client of its own, and drops both when t ends. On a server that
+// this package started, the client's user may do what the role readWrite allows and nothing else; [Admin] is for the
+// rest. Database skips t under -short and fails it when there is no server. opts are applied to the client after the
+// URI. A command monitor among them is called besides the one that [Record] uses.
 //
 // Cost: starts the process's server the first time; else no round trip before the first use, 1 at the end.
 func Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
@@ -32,7 +31,7 @@ func Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
 }
 
 // Database is [Database] on this server. On a set of several members, or a cluster, the database is not
-// dropped when t ends, because there may be no primary: it is removed with the set.
+// dropped when t ends, because there may be no primary, but is removed with the set.
 //
 // Cost: no round trip before the first use, 1 at the end.
 func (s *Server) Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {

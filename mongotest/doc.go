@@ -15,19 +15,18 @@
 //		plan.RequireNoSort(t)
 //	}
 //
-// Tests may run in parallel, each with a [Database] of its own. With -short they are skipped. Only a package
-// with an [ExampleDatabase] needs a TestMain: see [Main]. The client's user may do what the role readWrite allows in each
-// database; what a test sets up beyond that, it does by [Admin]. Only clusters of [Sharded] have no users. [FailPoint] makes the server fail commands of the
-// test's client until the test ends, and [RunAgain] makes the functions of its transactions run again.
-// docs/mongotest.md introduces all of it by examples.
+// Tests may run in parallel, each with a [Database] of its own. With -short they are skipped. Only a package with an
+// [ExampleDatabase] needs a TestMain (see [Main]). The client's user may do what the role readWrite allows in each
+// database. What a test sets up beyond that, it does with [Admin]. Only clusters of [Sharded] have no users. [FailPoint]
+// makes the server fail commands of the test's client until the test ends, and [RunAgain] makes the functions of its
+// transactions run again. docs/mongotest.md introduces all of it by examples.
 //
-// A module that uses this package requires testcontainers-go, also where no Docker is; one that only imports
-// patterns does not.
+// A module that uses this package requires testcontainers-go, even where there is no Docker. One that only
+// imports patterns does not.
 //
 // # Which server
 //
-// One server serves all tests of a process. The first of these that works is
-// used:
+// One server serves all tests of a process. It is the first of these that works:
 //
 //  1. the server MONGODB_URI names; if it cannot be reached, that is an error
 //  2. a container of mongo:8, one-node replica set, by testcontainers-go, when
@@ -39,24 +38,23 @@
 //     as Debian 12, Ubuntu 22.04 and later have them. On macOS on arm64 it is a mongod 7.0.28 (41 MB): untested
 //
 // These are different versions of MongoDB. To have the same one on every machine, set MONGOTEST_SERVER to docker,
-// mongod or embedded: then no other is tried, but MONGODB_URI takes precedence. MONGOTEST_CACHE moves the cache;
-// one that other users may write to, or that has another mongod, is refused. The variables are read when the
-// process asks for its first server; if that cannot be started, later calls in the process also fail. With go test
+// mongod or embedded. Then no other is tried, but MONGODB_URI takes precedence. MONGOTEST_CACHE moves the cache. A
+// cache that other users may write to, or that has another mongod, is refused. The variables are read when the
+// process asks for its first server. If that cannot be started, later calls in the process also fail. With go test
 // -v a line on stderr says which server is used.
 //
-// A server that this package starts listens only on 127.0.0.1, with one exception: a container's port is
-// published on all addresses if the tests themselves run in a container or the Docker engine is on another
-// machine. The server keeps its data in memory (/dev/shm) if that has enough space and TMPDIR is not set,
-// otherwise in a temporary folder. It ends with the process and its data is removed, even if the process
-// panics, times out or is killed. On Windows only MONGODB_URI and Docker work. Majority writes to the server that
-// [Database] and [URI] share do not wait for its journal, since nobody reads it again; on servers of [Start],
-// [ReplicaSet] and [Sharded] they do.
+// A server that this package starts listens only on 127.0.0.1. Exception: a container's port is published on all
+// addresses if the tests themselves run in a container or the Docker engine is on another machine. The server
+// keeps its data in memory (/dev/shm) if that has enough space and TMPDIR is not set, otherwise in a temporary
+// folder. It ends with the process and its data is removed, even if the process panics, times out or is killed.
+// On Windows only MONGODB_URI and Docker work. Majority writes to the server that [Database] and [URI] share do
+// not wait for its journal, since nobody reads it again; on servers of [Start], [ReplicaSet] and [Sharded] they
+// do.
 //
 // # Elections
 //
 // [ReplicaSet] starts several mongods for one test, of the mongod on PATH or the embedded one, never in
-// Docker. The primary can step down, and each of them can be killed, paused and started again on its data: see
-// [Member].
+// Docker. The primary can step down, and each [Member] can be killed, paused and started again on its data.
 //
 // # Sharded clusters
 //

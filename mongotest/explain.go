@@ -13,9 +13,9 @@ import (
 
 // Plan is how a server runs a command, read from its explain output.
 type Plan struct {
-	// Stages are the names of the winning plan's stages, outermost first: FETCH,
-	// IXSCAN, SORT, …; for an aggregation followed by those stages that the
-	// query planner did not take over: $group, $lookup, …
+	// Stages are the names of the winning plan's stages, outermost first, such as FETCH, IXSCAN and
+	// SORT. For an aggregation the stages follow that the query planner did not take over, such as
+	// $group and $lookup.
 	Stages []string
 	// Indexes are the names of the indexes used, each once. A plan for one _id
 	// uses "_id_".
@@ -23,17 +23,16 @@ type Plan struct {
 	// MultiKey says that one of them holds several keys for some document.
 	MultiKey bool
 	// KeysExamined, DocsExamined and Returned are the totals of the execution. MongoDB 6.0 leaves out what a
-	// $lookup reads whose result the next stage unwinds.
+	// $lookup reads if the next stage unwinds its result.
 	KeysExamined, DocsExamined, Returned int64
 	// Raw is the whole explain output.
 	Raw bson.Raw
 }
 
-// Explain runs command's explain with execution statistics. command is a
-// bson.D, a bson.Raw or another document of a find, aggregate, count, distinct,
-// update, delete or findAndModify; the Body of a recorded [Command] serves as
-// it is. A write is explained as the find of the documents it selects, because
-// engines differ in how they explain writes; it is not carried out. Of several
+// Explain runs command's explain with execution statistics. command is a bson.D, a bson.Raw or
+// another document of a find, aggregate, count, distinct, update, delete or findAndModify; the Body
+// of a recorded [Command] serves as it is. A write is not carried out, but explained as the find of
+// the documents that it selects, because engines differ in how they explain writes. Of several
 // updates or deletes in one command, the first is explained.
 //
 // Cost: 1 round trip.

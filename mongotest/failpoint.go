@@ -22,7 +22,8 @@ type Fail struct {
 	Times int
 
 	// Code and Labels make the server answer with an error, and do nothing. 112 with "TransientTransactionError" is
-	// a write conflict. The server has no error without its own details for a few codes, such as 121 and 11000.
+	// a write conflict. A few codes, such as 121 and 11000, do not work, because the server has no such error
+	// without details.
 	Code   int
 	Labels []string
 	// WriteConcernCode makes the server do the write, and answer with this error of the write concern.
@@ -78,14 +79,14 @@ var holders = struct {
 
 func init() { holders.changed = sync.NewCond(&holders) }
 
-// FailPoint makes the server of db fail commands of db's client, and of no other, until t ends or stop is called,
-// for example to look at what is stored. db comes from [Database] or [Server.Database]. A second call of the same
-// test replaces the first.
+// FailPoint makes the server of db fail commands of db's client, and of no other, until t ends. Call stop to end
+// it earlier, for example to look at what is stored. db comes from [Database] or [Server.Database]. A second call
+// of the same test replaces the first.
 //
-// A server has one fail point: while another test has it, FailPoint waits for the end of that test. It fails t if
-// that is a test around t, and if the server refuses fail points: one that this package did not start needs
+// A server has one fail point. While another test has it, FailPoint waits for the end of that test. It fails t if
+// that is a test around t, or if the server refuses fail points. A server that this package did not start needs
 // --setParameter enableTestCommands=1. The router of this module has none. On a set of several members the fail
-// point is that of the present primary.
+// point is set on the present primary.
 //
 // Cost: 1 round trip, 1 for stop, and 1 at the end.
 func FailPoint(t testing.TB, db *mongo.Database, fail Fail) (stop func()) {

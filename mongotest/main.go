@@ -10,8 +10,8 @@ import (
 //
 //	func TestMain(m *testing.M) { mongotest.Main(m) }
 //
-// Under -short it leaves the examples out, which have no way to skip
-// themselves. At the end it drops their databases and exits.
+// Under -short it leaves out the examples, because they cannot skip themselves. At the end it drops
+// their databases and exits.
 func Main(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {

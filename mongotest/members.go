@@ -29,10 +29,9 @@ type Member struct {
 	gone    func() // called when the process has ended; nil: nobody asks
 }
 
-// ReplicaSet starts a replica set of this many members for t alone, and closes
-// it when t ends. It skips t under -short and fails it when there is no mongod
-// to start. A set of 1 may be the server of MONGODB_URI or a container: those have no
-// Members.
+// ReplicaSet starts a replica set of this many members for t alone, and closes it when t ends. It
+// skips t under -short and fails it when there is no mongod to start. A set of 1 may be the server
+// of MONGODB_URI or a container, which have no Members.
 //
 //	set := mongotest.ReplicaSet(t, 3)
 //	orders := set.Database(t).Collection("orders")
@@ -66,8 +65,8 @@ func alone(t testing.TB, opts Options) *Server {
 	return s
 }
 
-// Members returns the members of the set if Start started them as processes:
-// not those of MONGODB_URI or of a container.
+// Members returns the members of the set if Start started them as processes. It returns none for
+// MONGODB_URI or a container.
 //
 // Cost: none.
 func (s *Server) Members() []*Member { return slices.Clone(s.members) }
@@ -147,11 +146,10 @@ func (m *Member) Kill() error {
 	return fmt.Errorf("mongotest: %s is still there %v after it was killed", m.host, stopBound)
 }
 
-// Pause stops the member (SIGSTOP): its connections stay and nothing is answered,
-// as if the network to it were gone. A paused primary is replaced after some 2 s.
-// A command that waits for its answer is given up by the driver after 20 s with the
-// timeouts in [Server.URI], and after 70 s with its defaults, unless the context or
-// the client's Timeout ends it.
+// Pause stops the member (SIGSTOP). Its connections stay and nothing is answered, as if the network
+// to it were gone. A paused primary is replaced after about 2 s. The driver gives up a command that
+// waits for its answer after 20 s with the timeouts in [Server.URI], and after 70 s with its
+// defaults, unless the context or the client's Timeout ends it.
 //
 // Cost: none; on Linux it waits until the process has stopped.
 func (m *Member) Pause() error {

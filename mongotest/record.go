@@ -16,15 +16,15 @@ import (
 type Command struct {
 	// Name is the command's name: find, aggregate, update, getMore, …
 	Name string
-	// Collection is the collection it names; empty if it names none.
+	// Collection is the collection that it names, or empty if it names none.
 	Collection string
 	// Body is the command as sent, with all documents of an insert, update or
 	// delete, and with session and transaction fields.
 	Body bson.Raw
-	// Reply is the server's answer; nil if there was none.
+	// Reply is the server's answer, or nil if there was none.
 	Reply bson.Raw
-	// Err is why the command failed; nil if it succeeded. An answer that holds
-	// write errors counts as a success of the command.
+	// Err is why the command failed, or nil if it succeeded. An answer that holds write errors
+	// counts as a success of the command.
 	Err error
 }
 
@@ -51,8 +51,8 @@ func (c Commands) Named(names ...string) Commands {
 	return out
 }
 
-// RoundTrips counts the commands, a getMore or commitTransaction as any other,
-// but not endSessions, which a client sends in its own time.
+// RoundTrips counts the commands, including getMore and commitTransaction. It does not count
+// endSessions, which a client sends in its own time.
 func (c Commands) RoundTrips() int {
 	return len(c) - len(c.Named("endSessions"))
 }
@@ -127,8 +127,7 @@ func (c Commands) RequireRoundTrips(t testing.TB, n int) {
 //	...
 //	cmds := recorder.Record(func() { ... })
 //
-// It is safe for concurrent use. Recordings may overlap; each gets every
-// command of its time.
+// It is safe for concurrent use. Recordings may overlap, and each gets every command of its time.
 type Recorder struct {
 	mu      sync.Mutex
 	watches bool // a client may have its monitor
@@ -144,8 +143,8 @@ type recording struct {
 // NewRecorder returns a recorder that records nothing yet.
 func NewRecorder() *Recorder { return &Recorder{} }
 
-// Record returns the commands sent while fn runs. It panics if no client can have its
-// Monitor: nothing would be recorded, whatever fn sends.
+// Record returns the commands sent while fn runs. It panics if Monitor was never called, because
+// then nothing could be recorded.
 func (r *Recorder) Record(fn func()) Commands {
 	current := &recording{open: map[int64]int{}}
 	r.mu.Lock()

@@ -23,9 +23,9 @@ import (
 
 // Server is a running server.
 type Server struct {
-	// URI connects to it as the user of the tests, who may in each database do what the role readWrite allows, and nothing
-	// else. A cluster of [Sharded] has no authentication, and the server of MONGODB_URI has the user named there: then
-	// URI and AdminURI are the same.
+	// URI connects to it as the user of the tests, who may in each database do what the role readWrite allows, and
+	// nothing else. A cluster of [Sharded] has no authentication, and the server of MONGODB_URI has the user named there.
+	// In both cases URI and AdminURI are the same.
 	URI string
 	// AdminURI connects to it with all rights, to drop a database or to see the statistics of the server.
 	AdminURI string
@@ -48,15 +48,15 @@ type Options struct {
 	// Server is "docker", "mongod" or "embedded". Empty: the one that MONGOTEST_SERVER names or, without
 	// it, the first that works. MONGODB_URI takes precedence.
 	Server string
-	// Members is how many mongods make up the replica set; 0 is 1. With 3 there
-	// are elections: see [Server.Members]. More than 1 are processes of the mongod on
-	// PATH or of the embedded one: MONGODB_URI and Docker are passed over.
+	// Members is how many mongods make up the replica set; 0 means 1. With 3 there are elections
+	// (see [Server.Members]). More than 1 are processes of the mongod on PATH or of the embedded
+	// one, so MONGODB_URI and Docker are passed over.
 	Members int
-	// Shards, from 1 to 8, starts a sharded cluster of so many: see [Sharded]. Default 0: a
-	// replica set.
+	// Shards, from 1 to 8, starts a sharded cluster with that many shards, like [Sharded]. Default
+	// 0: a replica set.
 	Shards int
-	// Stderr gets a line when something takes long (an image is pulled, a
-	// server is installed) or is passed over because it failed. Nil: os.Stderr.
+	// Stderr gets a line when something takes long (an image is pulled, a server is installed) or
+	// is passed over because it failed. Default nil: os.Stderr.
 	Stderr io.Writer
 }
 
@@ -74,13 +74,13 @@ const (
 // comes on top, so it is less than the 10 s after which a user should have an answer.
 const patience = 8 * time.Second
 
-// Start connects to the server that MONGODB_URI names, or starts one; the
-// package documentation says which. Close it at the end. A server started here
-// goes away with the process even without that.
+// Start connects to the server that MONGODB_URI names, or starts one; the package documentation
+// says which. Close it at the end. A server that Start started ends with the process even without
+// Close.
 //
-// If no server can be used, the error says what was tried, why each attempt failed and what to do. Without
-// a network it is returned within 10 s; within 26 s if MONGODB_URI names a port that takes connections and does
-// not answer.
+// If no server can be used, the error says what was tried, why each attempt failed and what to do. Without a
+// network it is returned within 10 s. If MONGODB_URI names a port that takes connections and does not answer,
+// it is returned within 26 s.
 //
 // Cost: 2 round trips to a server that runs already.
 func Start(ctx context.Context, opts *Options) (*Server, error) {

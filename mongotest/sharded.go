@@ -20,10 +20,10 @@ import (
 )
 
 // Sharded starts a sharded cluster of this many shards for t alone, and closes it when t ends. It
-// skips t under -short and fails it when there is no mongod to start. The first of these is used:
-// the server of MONGODB_URI if it is a sharded cluster of at least as many shards; a mongos on the
-// PATH, over mongods that are started; a router of this module over the same mongods, which carry the
-// sharding code of a mongos as internal commands. Change streams need one of the first two.
+// skips t under -short and fails it when there is no mongod to start. It uses the server of
+// MONGODB_URI if that is a sharded cluster of at least as many shards, otherwise a mongos on the PATH
+// over mongods that it starts, and otherwise a router of this module over the same mongods, which
+// carry the sharding code of a mongos as internal commands. Change streams need one of the first two.
 //
 //	cluster := mongotest.Sharded(t, 2)
 //	orders := cluster.Database(t).Collection("orders")
@@ -35,16 +35,16 @@ func Sharded(t testing.TB, shards int) *Server {
 	return alone(t, Options{Shards: shards})
 }
 
-// Shards returns the shards of a cluster that Start started, each a replica set of one: kill one,
-// restart it on its data, connect to it alone.
+// Shards returns the shards of a cluster that Start started, each a replica set of one. You can
+// kill one, restart it on its data, or connect to it alone.
 //
 // Cost: none.
 func (s *Server) Shards() []*Member { return slices.Clone(s.shards) }
 
 // Shard shards a collection by key. Its documents begin on the first shard; those from the first split on
 // go to the second, those from the second split on to the third, and so on. With a hashed key they are
-// spread evenly; give no splits then. A collection that has documents needs an index that begins with the
-// key; a unique index on the key must exist before.
+// spread evenly, so give no splits then. A collection that has documents needs an index that begins with
+// the key. A unique index on the key must exist before.
 //
 // Cost: some round trips, and a migration for each split; one more where a mongos has put the collection on
 // another shard than the first.
@@ -71,9 +71,9 @@ func (s *Server) Shard(ctx context.Context, coll *mongo.Collection, key bson.D, 
 	return nil
 }
 
-// Move moves the documents whose keys are from low on and below high to a shard, numbered from 0. Both
-// have all fields of the shard key; bson.MinKey and bson.MaxKey are the ends. When it returns, the shard that
-// had them has deleted them: they leave no orphans.
+// Move moves the documents whose keys are from low on and below high to a shard, numbered from 0. Both have
+// all fields of the shard key, and bson.MinKey and bson.MaxKey are the ends. When it returns, the shard that
+// had the documents has deleted them, so they leave no orphans.
 //
 // Cost: a migration, which waits for cursors on these documents to end, and for the one that the shard is in.
 //   - A shard does one at a time.
@@ -152,8 +152,8 @@ func (a Asked) Reached() int {
 	return n
 }
 
-// Asked runs fn and returns what it made the shards do in db: their profilers record it. It needs
-// direct connections to the shards. Commits are those of the whole cluster in that time.
+// Asked runs fn and returns what it made the shards do in db, which their profilers record. It
+// needs direct connections to the shards. Commits are those of the whole cluster in that time.
 //
 // Cost: some round trips to each shard.
 func (s *Server) Asked(ctx context.Context, db *mongo.Database, fn func() error) (asked Asked, err error) {

@@ -123,7 +123,7 @@ func Admin(t testing.TB, db *mongo.Database) *mongo.Database {
 	return admin
 }
 
-// AdminURI is [URI] for a user with all rights: for a program under test that needs them.
+// AdminURI is [URI] for a user with all rights, for a program under test that needs them.
 //
 // Cost: that of URI.
 func AdminURI(t testing.TB) string {

@@ -31,11 +31,10 @@ const (
 )
 
 // Add appends elements to the list of a parent. It returns ErrNotFound if the parent does not
-// exist. It adds all elements or none, at most 1000 or 2 MiB at once, and returns how many it
-// has added: with Options.Set, elements that the list holds already and repeated ones are left
-// out.
+// exist. It adds all elements or none, at most 1000 or 2 MiB at once, and returns how many it has
+// added. With Options.Set it leaves out repeated elements and those that the list already holds.
 //
-// After an unknown outcome, repeat an Add only if the list is a set; another list could get
+// After an unknown outcome, repeat an Add only if the list is a set, because another list could get
 // the elements twice.
 //
 // Cost: 1 round trip, 1 document written, index _id.
@@ -68,13 +67,13 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 	return int64(n), nil
 }
 
-// AddMany adds elements to many lists, and keeps their order within each list: the elements for
-// one list in a batch are one Add. A batch has Work.BatchSize elements, 1000 by default and at
-// most, and Work.BatchBytes, at most 2 MiB. There is no DryRun. Done counts those added, Skipped
-// those that a set held already. If a parent does not exist, is not adopted, or the server refuses
-// its elements, these are Failed, the parent is named, and AddMany goes on, with an error at its end;
-// with Strict, and in the caller's transaction, it ends at once. Any other error ends it, too, and the elements of the Add that
-// failed are Unknown.
+// AddMany adds elements to many lists, and keeps their order within each list. The elements for one list in a batch are
+// one Add. A batch has at most Work.BatchSize elements (1000 by default and at most) and Work.BatchBytes (at most 2 MiB).
+// There is no DryRun. Done counts the elements added, and Skipped those that a set held already.
+//
+// If a parent does not exist or is not adopted, or the server refuses its elements, these are Failed and the parent is
+// named. AddMany goes on and returns an error at its end; with Strict, and in the caller's transaction, it ends at once.
+// Any other error ends it too, and the elements of the Add that failed are Unknown.
 //
 // Cost: that of Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], work *mongopatterns.Work) (result mongopatterns.Result, err error) {

@@ -24,8 +24,8 @@ import (
 
 // The kinds of problems that Check finds. Repair solves all but Malformed.
 const (
-	// WrongFlag: a flag without overflow documents, or overflow documents without the flag;
-	// their elements are then not seen by any call.
+	// WrongFlag: a flag without overflow documents, or overflow documents without the flag, whose
+	// elements no call sees.
 	WrongFlag mongopatterns.ProblemKind = "wrong flag"
 	// OverBounds: a parent's array has more than MaxCount elements or MaxBytes.
 	OverBounds mongopatterns.ProblemKind = "over bounds"
@@ -38,7 +38,7 @@ var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - WrongField: Options.OutsideField differs from the number of elements outside.
-//   - NotAdopted: a list in a form of other code. Calls refuse it with ErrNotAdopted.
+//   - NotAdopted: a list has the form that other code gave it. Calls refuse it with ErrNotAdopted.
 //   - Duplicate: a set holds an element, Have, several times. Repair keeps the first.
 //   - Orphan: overflow documents whose parent does not exist.
 //   - Malformed: the array field of the parent or of an overflow document is not an array.
@@ -208,9 +208,9 @@ func (c *core) strays() maintain.Scan {
 	}}
 }
 
-// Repair repairs what Check finds: it deletes orphans, if work has no filter, and brings every
-// other list with a problem into form as Adopt does. Each list is a transaction of its own,
-// beside live writes. Done counts lists, Remaining those whose field is not an array.
+// Repair repairs what Check finds. If work has no filter, it deletes orphans. It brings every other
+// list with a problem into form as Adopt does. Each list is a transaction of its own, beside live
+// writes. Done counts lists, and Remaining those whose field is not an array.
 //
 // Cost: that of Check, and for each list with a problem 4 round trips, the parent written twice.
 //   - A set: 1 more. To split it or to fold it back: 2 more.
@@ -302,23 +302,23 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 	})
 }
 
-// Adopt brings the lists that work selects into the form and the bounds of the options: it
-// splits arrays over the bounds and folds back lists that have become short.
+// Adopt brings the lists that work selects into the form and the bounds of the options. It splits
+// arrays over the bounds and folds back lists that have become short.
 //
-// From other code it accepts a flag of any value, such as "true", and overflow documents
-// without numbers. Their elements come after those in the parent, in the order of _id, also
-// if such documents are added later to a list that is in form already: Adopt cannot tell in
-// which order other code and this package have added at the same time. If a parent has lost
-// flag and ObjectID, other code has written it back. If its array begins with all elements of
-// the overflow documents, these are deleted; else they belong to the list.
+// From other code it accepts a flag of any value, such as "true", and overflow documents without
+// numbers. Their elements come after those in the parent, in the order of _id. This holds even if
+// such documents are added later to a list that is already in form, because Adopt cannot tell in
+// which order other code and this package have added at the same time. If a parent has lost its
+// flag and ObjectID, other code has written it back. If its array then begins with all elements of
+// the overflow documents, these documents are deleted; otherwise they belong to the list.
 //
 // Each list is changed in a transaction of its own, beside live writes. A list in form is not
 // selected again, with one exception: an outlier of few but large elements is Done each time,
-// because its parent does not show the size of the overflow documents. Writers that do not
-// know the pattern may still push into outliers; run Adopt again when they have stopped.
-// Duplicates in lists that Adopt does not change are left for Repair. Remaining counts lists
-// whose field is not an array. Failed are lists whose OutsideField or "items_moved" holds what is
-// not of this package, such as a text.
+// because its parent does not show the size of the overflow documents. Writers that do not know the
+// pattern may still push into outliers; run Adopt again when they have stopped. Duplicates in lists
+// that Adopt does not change are left for Repair. Remaining counts lists whose field is not an
+// array. Failed counts lists whose OutsideField or "items_moved" holds a value that this package
+// does not write, such as a text.
 //
 // Cost: 1 round trip, a scan of the parents, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.

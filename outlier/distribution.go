@@ -18,7 +18,7 @@ type Distribution struct {
 	Documents int64 `json:"documents"` // parents
 	Elements  int64 `json:"elements"`  // in all lists together
 	Longest   int64 `json:"longest"`   // elements of the longest list
-	// Caps are the bounds asked for, in the order given.
+	// Caps are the bounds that you asked for, in the same order.
 	Caps []Cap `json:"caps"`
 }
 
@@ -31,9 +31,9 @@ type Cap struct {
 	Over int64 `json:"over"`
 }
 
-// Distribution counts, for each of maxCounts, how many of the parents that filter selects
-// (nil: all) would be outliers. maxCounts must be positive; without any they are 10, 20, 50, …
-// 100,000. The collection need not be adopted; for outliers the whole list counts.
+// Distribution counts, for each of maxCounts, how many of the parents that filter selects (nil:
+// all) would be outliers. maxCounts must be positive. Without any they are 10, 20, 50, … 100,000.
+// The collection need not be adopted. For outliers the whole list counts.
 //
 // Cost: 1 round trip; scans the parents, or what filter selects.
 func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts ...int) (out Distribution, err error) {

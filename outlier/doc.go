@@ -1,23 +1,22 @@
 // Package outlier keeps a list in an array of its document. Lists that become too long for one document
 // continue in overflow documents, so that a few best-sellers do not decide how all books are stored.
 //
-// The document that owns a list is called its parent. A parent without overflow documents is typical, a
-// parent with overflow documents is an outlier.
+// The document that owns a list is called its parent. A parent without overflow documents is typical,
+// and a parent with overflow documents is an outlier.
 //
 // # When to use it, and when not
 //
 // Use it if most lists are short and are read together with their document, while a few have no bound.
 // [Lists.Distribution] counts, in an existing collection, how many documents would be outliers at several
-// values of MaxCount. Do not use it
+// values of MaxCount. Do not use it:
 //
-//   - if nearly every list is long: give the elements a collection of their own,
-//   - if only the newest few are ever read: use package subset,
-//   - if people page through a list, newest first or sorted: use package subset with package paging,
-//   - if elements are changed in place all the time: make them documents of their own,
-//   - if no list will ever be long: use an array and $push.
+//   - If nearly every list is long. Give the elements a collection of their own.
+//   - If only the newest few are ever read. Use package subset.
+//   - If people page through a list, newest first or sorted. Use package subset with package paging.
+//   - If elements are changed in place all the time. Make them documents of their own.
+//   - If no list will ever be long. Use an array and $push.
 //
-// Reading all of an outlier, and Contains in one, cost several times what they cost for a typical
-// document.
+// All and Contains cost several times as much for an outlier as for a typical document.
 //
 // # Documents
 //
@@ -58,44 +57,46 @@
 //	n, err := books.Total(ctx, 17)
 //	removed, err := books.Remove(ctx, 17, "user02")
 //
-// int is the type of the books' _id, string that of an element. Insert, find and update parents with the driver,
-// as before; an array that is missing or null is an empty list, a missing parent is [mongopatterns.ErrNotFound].
-// Two things differ. Call [Lists.Delete] where a parent may be an outlier, so that its overflow documents are
-// deleted as well. And a query or a $size on the array sees only the elements in the parent: use
-// [Lists.ContainingPipeline] to find the parents that hold an element, [Lists.ItemsPipeline] for all elements,
-// [Lists.TotalExpression] for their number.
+// int is the type of the books' _id, and string the type of an element. Insert, find and update parents with the
+// driver, as before. A missing or null array is an empty list. For a missing parent, calls return
+// [mongopatterns.ErrNotFound].
 //
-// The elements are in the order in which they were added: first those of the overflow documents, ordered
-// by n, then those of the parent's array. An Add to a full parent moves the older half out. When a removal
-// brings the total down to Options.FoldBack, three quarters of MaxCount by default, all elements move back
-// into the parent.
+// Two things differ from plain documents. Where a parent may be an outlier, call [Lists.Delete], so that its
+// overflow documents are deleted as well. And a query or a $size on the array sees only the elements in the
+// parent, so use [Lists.ContainingPipeline] to find the parents that hold an element, [Lists.ItemsPipeline] for
+// all elements, and [Lists.TotalExpression] for their number.
+//
+// The elements are in the order in which they were added. First come those of the overflow documents,
+// ordered by n, and then those of the parent's array. An Add to a full parent moves the older half out.
+// When a removal brings the total down to Options.FoldBack, three quarters of MaxCount by default, all
+// elements move back into the parent.
 //
 // # Concurrency
 //
 // All calls may run in any number of processes on the same list. An Add to a list with room, typical or
-// outlier, is one guarded update of the parent. Concurrent ones wait for each other in the server; none
-// has to be repeated. A call that moves elements, or removes one from an outlier, is a transaction that
-// writes the parent first, so that other writers wait for it. Nobody sees an intermediate state.
+// outlier, is one guarded update of the parent. Concurrent Adds wait for each other in the server, and
+// none has to be repeated. A call that moves elements, or removes one from an outlier, is a transaction
+// that writes the parent first, so that other writers wait for it. Nobody sees an intermediate state.
 //
 // All calls join the transaction in their context. After an error from a call that writes, abort your
-// transaction. On a standalone server a call that needs a transaction returns ErrTransactionsUnsupported:
-// one that moves elements, removes from an outlier or deletes it. Typical documents need no transaction.
-// All reads go to the primary.
+// transaction. On a standalone server, calls that move elements, remove from an outlier or delete it
+// return ErrTransactionsUnsupported, because they need a transaction. Typical documents need none. All
+// reads go to the primary.
 //
 // Other code may add to a parent's array and take from it, also in an outlier. The total stays right, but
 // other code must itself respect the bounds and keep the elements of a set unique. When it pulls or edits
 // an element by value, it reaches only the elements in the parent's array, not those in overflow
-// documents; and an element's position in the array changes when elements move.
+// documents. An element's position in the array changes when elements move.
 //
 // # Failures
 //
-// An Add to a set can be repeated; another list could get the elements twice, and a repeated Remove could
-// remove a second equal element. After a process is killed, a list is as before the call or as after it,
-// and its locks are released when the server ends the transaction, by default after 60 s.
+// An Add to a set can be repeated. Another list could get the elements twice, and a repeated Remove could
+// remove a second equal element. If a process is killed, its list is as before the call or as after it.
+// The server releases the locks when it ends the transaction, by default after 60 s.
 //
 // An Add to a set or to a full parent, and a Remove, start over when others have moved elements between
 // their read and their write. After 100 attempts they return [mongopatterns.ErrConflict] and have written
-// nothing: call again.
+// nothing, so call again.
 //
 // # Costs
 //
@@ -117,28 +118,29 @@
 //
 // # Adoption and maintenance
 //
-// [Lists.Adopt] brings existing data into this form: arrays of any length, outliers that other code has
-// written, and lists of this package whose bounds have changed. It runs beside live writes, and can be
-// stopped and run again. Arrays within the bounds need no adoption. Until a list that other code has
-// flagged as an outlier is adopted, every call but Delete refuses it with [mongopatterns.ErrNotAdopted]
-// and writes nothing.
+// [Lists.Adopt] brings existing data into this form. It takes arrays of any length, outliers that other
+// code has written, and lists of this package whose bounds have changed. It runs beside live writes,
+// and can be stopped and run again. Arrays within the bounds need no adoption. Until a list that other
+// code has flagged as an outlier is adopted, every call but Delete refuses it with
+// [mongopatterns.ErrNotAdopted] and writes nothing.
 //
-// Run it again after old code has written to adopted lists: it takes up what old code has pushed into an
-// outlier's array, and the overflow documents that old code has added. The order is then: overflow
-// documents by number, the parent's array, overflow documents without a number by _id. So the order of
-// elements that old and new code have added at the same time is not defined.
+// Run it again after old code has written to adopted lists. It then takes up what old code has pushed
+// into an outlier's array, and the overflow documents that old code has added. In the new order,
+// overflow documents come first, by number, then the parent's array, and then overflow documents without
+// a number, by _id. So the order of elements that old and new code have added at the same time is not
+// defined.
 //
 // Old code may also write back an outlier's parent from a copy. If that array begins with all elements of
 // the overflow documents, it is the whole list, and the overflow documents are deleted. If it begins
 // differently, its elements follow those of the overflow documents.
 //
-// [Lists.Check] finds what is wrong afterwards, such as overflow documents whose parent somebody deleted;
-// [Lists.Repair] repairs it.
+// [Lists.Check] finds what is wrong afterwards, such as overflow documents whose parent somebody deleted,
+// and [Lists.Repair] repairs it.
 //
 // # Sharding
 //
-// Shard the parents by _id, hashed or not, and the overflow documents by {book_id: 1}: then every write is
-// targeted, and the overflow documents of a list are on one shard. Create both collections beforehand.
+// Shard the parents by _id, hashed or not, and the overflow documents by {book_id: 1}, so that every write
+// is targeted and the overflow documents of a list are on one shard. Create both collections beforehand.
 // Inside your own transaction, Adopt, Check, Repair and adding to a set need MongoDB 8.0 on a sharded
 // cluster, because they use $lookup.
 //

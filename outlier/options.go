@@ -35,9 +35,9 @@ type Options struct {
 	// Default "n".
 	NumberField string
 
-	// Set keeps each element once: Add leaves out those that the list holds already. Elements are
-	// equal if the server says so: 1 and 1.0 are equal. Default false: an element may be there
-	// several times.
+	// Set keeps each element once, because Add leaves out those that the list already holds.
+	// Elements are equal if the server compares them as equal, so 1 and 1.0 are. Default false: an
+	// element may be there several times.
 	Set bool
 
 	// MaxCount is the largest number of elements in a parent. Default 1000.
@@ -49,10 +49,10 @@ type Options struct {
 	// element may exceed OverflowMaxBytes. Defaults: MaxCount and MaxBytes.
 	OverflowMaxCount int
 	OverflowMaxBytes int
-	// FoldBack is the total at which a removal moves all elements back into the parent,
-	// provided they take at most three quarters of MaxBytes. It must be less than MaxCount:
-	// the distance keeps a list that grows and shrinks around MaxCount from moving each
-	// time. Default three quarters of MaxCount; negative: never.
+	// FoldBack is the total at which a removal moves all elements back into the parent, provided
+	// they take at most three quarters of MaxBytes. It must be less than MaxCount, so that a list
+	// that grows and shrinks around MaxCount does not move each time. A negative number means
+	// never. Default: three quarters of MaxCount.
 	FoldBack int
 
 	// ElementIndex adds {parent: 1, items: 1} to the Indexes. With it Contains, Remove and,
@@ -60,8 +60,9 @@ type Options struct {
 	// Default false.
 	ElementIndex bool
 
-	// Registry and BSON encode IDs and elements and decode elements. BSON is by default what the client has. Its
-	// registry cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode IDs and elements and decode elements. By default BSON is what the client has. The
+	// client's registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two.
+	// Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

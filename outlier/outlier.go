@@ -30,9 +30,9 @@ var errNotAdopted = fmt.Errorf("%w: run Adopt", mongopatterns.ErrNotAdopted)
 
 var errNotArray = errors.New("the list is not an array")
 
-// Lists keeps a list of elements E in each document of a collection; lists too long for
-// one document continue in overflow documents. ID is the type of the parents' _id. It is
-// safe for concurrent use.
+// Lists keeps a list of elements E in each document of a collection. Lists that are too long for
+// one document continue in overflow documents. ID is the type of the parents' _id. It is safe for
+// concurrent use.
 type Lists[ID, E any] struct{ c core }
 
 // core does the work on BSON; Lists encodes and decodes.
@@ -47,8 +47,8 @@ type core struct {
 // New returns Lists over the parents in coll, with overflow documents in overflow,
 // another collection of the same database.
 //
-// E may encode to any BSON value, such as a string, an ObjectID or a document. All programs
-// that write one list must use the same field names; the bounds may change, see Adopt.
+// E may encode to any BSON value, such as a string, an ObjectID or a document. All programs that
+// write one list must use the same field names. The bounds may change (see Adopt).
 func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[ID, E], err error) {
 	defer fault.In(&err, "outlier: new")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
@@ -70,9 +70,9 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[I
 		codec.Of(coll, o.Registry, o.BSON), o.fixed()}}, nil
 }
 
-// Indexes returns the indexes by collection: for the parents the partial index
-// {items_overflow: 1} of outliers only, for the overflow documents {parent: 1, n: 1}, and with
-// Options.ElementIndex {parent: 1, items: 1}.
+// Indexes returns the indexes by collection. The parents have the partial index {items_overflow: 1}
+// of outliers only. The overflow documents have {parent: 1, n: 1}, and with Options.ElementIndex
+// {parent: 1, items: 1}.
 func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	o := l.c.o
 	parents := mongo.IndexModel{Keys: expr.D(o.FlagField, 1),
@@ -84,8 +84,8 @@ func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{l.c.coll.Name(): {parents}, l.c.overflow.Name(): overflow}
 }
 
-// EnsureIndexes creates the Indexes that are missing. If an index on the same keys has other
-// options, it returns ErrIndexConflict; it drops nothing.
+// EnsureIndexes creates the Indexes that are missing. It drops nothing. If an index on the same
+// keys has other options, it returns ErrIndexConflict.
 //
 // Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.

@@ -92,8 +92,8 @@ func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 }
 
 // All yields the whole list in order, as of one moment, or ErrNotFound if the parent does not
-// exist. An outlier is read into memory before the first element is yielded; read a list too
-// long for that with Slice.
+// exist. An outlier is read into memory before the first element is yielded. Read a list that is
+// too long for that with Slice.
 //
 // Cost: 1 round trip, 1 document, index _id, if the parent has no overflow.
 //   - Outliers: 3, more beyond 16 MiB, by the index {parent, n} 1 key and 1 document for each overflow document; 3
@@ -148,7 +148,7 @@ func (c *core) load(ctx context.Context, id bson.RawValue, of any, from int64, s
 
 // A Slice is a range of consecutive elements of a list.
 type Slice[E any] struct {
-	// Items are the elements, in order; never nil.
+	// Items are the elements, in order. It is never nil.
 	Items []E `json:"items"`
 	// Total is how many elements the list has.
 	Total int64 `json:"total"`
@@ -156,10 +156,10 @@ type Slice[E any] struct {
 	HasNext bool `json:"hasNext"`
 }
 
-// Slice returns up to limit elements of a list from position offset, counted from 0, or
-// ErrNotFound if the parent does not exist. New elements come last; after a removal all later
-// elements move up. So slices read one after the other can miss elements while others remove,
-// but do not repeat any.
+// Slice returns up to limit elements of a list from position offset, counted from 0, or ErrNotFound
+// if the parent does not exist. New elements come last, and after a removal all later elements move
+// up. So slices that are read one after the other can miss elements while others remove some, but
+// do not repeat any.
 //
 // Cost: 1 round trip, 1 document, index _id, if the parent has no overflow or holds the whole slice, as it does the
 // last ones.
@@ -250,10 +250,10 @@ func (c *core) parts(filter any) mongo.Pipeline {
 	}
 }
 
-// ContainingPipeline yields {_id: <the parent's>}, each once and in no order, for the parents
-// whose lists hold an element that equals e: the books that a customer bought. Run it on the
-// parents' collection, outside of transactions, which refuse $unionWith. To make it fast, create
-// an index on the array in both collections.
+// ContainingPipeline yields {_id: <the parent's>}, each once and in no order, for the parents whose
+// lists hold an element that equals e, such as the books that a customer bought. Run it on the
+// parents' collection, outside of transactions, which refuse $unionWith. To make it fast, create an
+// index on the array in both collections.
 func (l *Lists[ID, E]) ContainingPipeline(e E) (pipeline mongo.Pipeline, err error) {
 	defer fault.In(&err, "outlier: containing")
 	x, err := l.c.element(e)

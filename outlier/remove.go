@@ -19,8 +19,8 @@ import (
 // ErrNotFound if the parent does not exist. The others keep their order. When the total has
 // come down to Options.FoldBack, all elements move back into the parent.
 //
-// Repeated after an unknown outcome, it may remove a second equal element, if the list is not
-// a set.
+// If the list is not a set, a Remove that is repeated after an unknown outcome may remove a second
+// equal element.
 //
 // Cost: 1 round trip, 1 document written, index _id, if the parent has no overflow.
 //   - Outliers: 3, 1 document written, if the parent holds the element; else 4, 2 documents written (5 if there is

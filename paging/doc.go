@@ -1,13 +1,13 @@
-// Package paging reads long lists page by page: after or before a token (keyset) at
-// the same cost at any depth, by number, and by number from a page nearby.
+// Package paging reads long lists page by page. It reads the page after or before a token (keyset
+// pagination) at the same cost at any depth, and pages by number, also counted from a page nearby.
 //
 // # When to use it, and when not
 //
-// Use it for lists that people or programs read in parts. Read everything at once with a
-// plain Find. A few hundred documents need no more than skip and limit. Relevance ($meta)
-// and distance ($near) are not fields, so you cannot sort by them; a filter may hold $text or
-// $near, and the server then sorts what it matches in memory. To sort by a value in an array,
-// store that value in a field.
+// Use it for lists that people or programs read in parts. Read everything at once with a plain
+// Find. A few hundred documents need no more than skip and limit. Relevance ($meta) and distance
+// ($near) are not fields, so you cannot sort by them. A filter may hold $text or $near, but then
+// the server sorts what it matches in memory. To sort by a value in an array, store that value in a
+// field.
 //
 // # Documents
 //
@@ -46,20 +46,20 @@
 //		// every article, read in batches
 //	}
 //
-// Article is the type that a document decodes into; it need not have the sort fields. Make a
-// Pager for each order, once, and share it. Without its index the server sorts the whole list
-// for each page. A filter that does not fix a field of Equality is [mongopatterns.ErrInvalid].
+// Article is the type that a document decodes into. It need not have the sort fields. Make a Pager
+// for each order, once, and share it. Without its index the server sorts the whole list for each
+// page. For a filter that does not fix a field of Equality, Page returns
+// [mongopatterns.ErrInvalid].
 //
-// A page has Items, HasNext and HasPrev (both exact), Next and Prev. Request.Number
-// asks for a page by its number, and Request.From counts from a page nearby. [ParseRequest]
-// and LinkHeader serve HTTP; Cursor(i) is the cursor of an edge in GraphQL.
-// [Pager.Filter], [Pager.Pipeline], [Pager.Sort] and [Pager.Token] are for queries of
-// your own.
+// A page has Items, HasNext and HasPrev (both exact), Next and Prev. Request.Number asks for a page
+// by its number, and Request.From counts from a page nearby. [ParseRequest] and LinkHeader serve
+// HTTP; Cursor(i) is the cursor of an edge in GraphQL. Use [Pager.Filter], [Pager.Pipeline],
+// [Pager.Sort] and [Pager.Token] in queries of your own.
 //
-// You page over a filter, or over a [mongo.Pipeline]: the condition, the sort and
-// the limit are then stages after yours. Give conditions as a filter where you can.
-// No two documents that come out may have the same sort fields and the same _id: after
-// $unwind, sort by the array index as well.
+// You page over a filter or over a [mongo.Pipeline]. With a pipeline, the condition, the sort and
+// the limit are stages after yours, so give conditions as a filter where you can. No two documents
+// that come out of a pipeline may have the same sort fields and the same _id, so after $unwind sort
+// by the array index as well.
 //
 // # A category and all below it
 //
@@ -71,43 +71,44 @@
 //	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
 //	page, err := pager.Page(ctx, filter, req) // Equality: []string{"category"}
 //
-// A category that is added below or moved away changes the filter, and so makes older tokens
-// invalid. For many categories (see the 200 ranges under Costs), let each product hold the
-// IDs of its category and those above, in an array; the filter is then {categories: "Storage"},
-// with Equality "categories". The [example of Page] and the [example of Move] in package tree show the two.
+// A category that is added below or moved away changes the filter, and so makes older tokens invalid. If
+// there are many categories (see the 200 ranges under Costs), let each product hold the IDs of its category
+// and of those above it in an array. The filter is then {categories: "Storage"}, with Equality
+// "categories". The [example of Page] shows the first way, and the [example of Move] in package tree the
+// second.
 //
 // # Order
 //
 // Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the last field, in the
-// direction of the one before it. A page that meets a document with an array as a sort value, or another that has
-// no place in the order, is [ErrUnsortable]. Null comes first in ascending order. To have it last, store beside
-// the field a bool that says that it has no value, and sort by the bool first: {unscheduled: 1, starts: 1}. With a
-// collation, BSON symbols (obsolete) sort by one rule and compare by another, so a page could leave one out. With
-// the index of EnsureIndexes this cannot happen, because the server takes none into it.
+// direction of the one before it. If a page meets a document with an array as a sort value, or another value that
+// has no place in the order, it returns [ErrUnsortable]. Null comes first in ascending order. To have it last,
+// store beside the field a bool that says that it has no value, and sort by the bool first: {unscheduled: 1,
+// starts: 1}. With a collation, BSON symbols (obsolete) sort by one rule and compare by another, so a page could
+// leave one out. With the index of EnsureIndexes this cannot happen, because the server stores no symbols in it.
 //
-// Pages are right where some documents hold null and others lack the field. Two
-// orders are the server's alone: that of a query of your own with [Pager.Filter] over
-// such documents, and that of a list whose filter makes the server merge indexes by
-// itself ($or, or $in on a field in front of the sort in an index that Equality does not
-// name).
+// Pages are right even where some documents hold null and others lack the field. In two cases the
+// library cannot see to that: a query of your own with [Pager.Filter] over such documents, and a
+// list whose filter makes the server merge indexes by itself ($or, or $in on a field that stands
+// before the sort in an index and that Equality does not name).
 //
 // # Tokens
 //
-// A token is URL-safe text with the sort values of a document and their types. It does not
-// expire. It is bound to the names of the collection and its database, the sort, the collation, let,
-// and the filter as the server compares it: with any other it is [ErrInvalidToken], and the client
-// starts again from the first page. So a filter must be the same on every page: not {$lt: time.Now()}, but a
-// moment that the first request fixes. The order of its conditions and of the values of $in
-// does not count, so they may come from a Go map. Whoever has a token can read it. With
-// Options.SigningKeys tokens are signed (HMAC-SHA-256); without, an altered one can only name
-// another place in the list that your filter allows.
+// A token is URL-safe text with the sort values of a document and their types. It does not expire. It is
+// bound to the names of the collection and its database, the sort, the collation, let, and the filter as the
+// server compares it. With any other, the call returns [ErrInvalidToken], and the client starts again from
+// the first page. So a filter must be the same on every page. Do not use {$lt: time.Now()}, but a moment
+// that the first request fixes. The order of the filter's conditions and of the values of $in does not
+// count, so they may come from a Go map.
+//
+// Whoever has a token can read the values in it. With Options.SigningKeys tokens are signed (HMAC-SHA-256).
+// Without keys, an altered token can only name another place in the list that your filter allows.
 //
 // # Concurrency
 //
-// Reads join the transaction of ctx. A document whose sort values do not change is shown
-// exactly once by a walk from one end to the other, whatever happens to others. One that
-// moves may be seen in both places or in neither. Page numbers promise nothing of the
-// kind, and counts are reads of their own.
+// Reads join the transaction of ctx. A walk from one end to the other by tokens shows each document
+// whose sort values do not change exactly once, whatever happens to others. A document that moves
+// may be seen in both places or in neither. Page numbers promise nothing like that, and counts are
+// reads of their own.
 //
 // # Costs
 //
@@ -127,26 +128,26 @@
 //	                         documents of a sharded cluster
 //	EnsureIndexes            1 listIndexes, + 1 createIndexes if missing
 //
-// A page examines its limit and a key or two a range, on the index of
-// [Pager.Indexes]; other conditions of your filter add the keys they reject. The index also
-// serves other queries on its first fields. A page takes more finds in these cases:
+// On the index of [Pager.Indexes], a page examines as many keys as its limit, and one or two for
+// each range. Other conditions of your filter add the keys that they reject. The index also serves
+// other queries on its first fields. A page takes more finds in these cases:
 //
-//   - The sort values of the token hold null: up to one find a branch, one to three branches a
-//     sort field, until the page is full, as the server's merge of ranges takes null and
-//     missing for different.
+//   - The sort values of the token hold null: up to one find a branch, with one to three branches a
+//     sort field, until the page is full, because the server's merge of ranges treats null and
+//     missing as different.
 //   - The filter fixes a field of Equality to k values with $in: k+2 finds if a document on
 //     the page holds null or lacks a sort field. Beyond 200 ranges (values times
 //     branches) the server sorts what matches in memory.
-//   - The sort begins with `_id`: 1 more at the end of the list, for `_id`s of other
-//     types. All other pages by `_id` alone are {_id: {$gte: last}}.
+//   - The sort begins with `_id`: 1 more at the end of the list, for `_id`s of other types. All
+//     other pages by `_id` alone use the filter {_id: {$gte: last}}.
 //   - Options.Sequential: up to one a branch.
 //
 // # Sharding
 //
-// mongos merges the sorted streams of the shards, so pages are right on any shard key,
-// and cost one page a shard unless the filter holds the key of [Pager.ShardKey]. `_id`
-// must be unique over the whole collection, which a cluster checks only if it is the
-// shard key. DocumentDB does not merge the ranges of $or: set Options.Sequential there.
+// mongos merges the sorted streams of the shards, so pages are right on any shard key, and cost one
+// page a shard unless the filter holds the key of [Pager.ShardKey]. `_id` must be unique over the
+// whole collection, which a cluster checks only if it is the shard key. DocumentDB does not merge
+// the ranges of $or, so set Options.Sequential there.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //

@@ -16,11 +16,11 @@ var parameters = []string{"after", "before", "last", "page", "position"}
 // maxNumber bounds page numbers in URLs, as each makes the server skip.
 const maxNumber = 1 << 31
 
-// ParseRequest reads a Request from the parameters of a URL: limit, and one of after,
-// before, last=true and page; page may come with a position. size is the size of a page
-// if limit is missing or 0. A limit above most becomes most, and a page number above
-// 1<<31 becomes that; negative ones become 1. What cannot be read, or contradicts itself,
-// is ErrInvalid. Tokens are checked by the read they go into.
+// ParseRequest reads a Request from the parameters of a URL. These are limit, and one of after,
+// before, last=true and page; page may come with a position. size is the size of a page if limit is
+// missing or 0. A limit above most becomes most, a page number above 1<<31 becomes 1<<31, and
+// negative numbers become 1. If parameters cannot be read or contradict each other, it returns
+// ErrInvalid. Tokens are checked by the read that uses them.
 func ParseRequest(query url.Values, size, most int) (req Request, err error) {
 	defer fault.In(&err, "paging: parse request")
 	for _, name := range append([]string{"limit"}, parameters...) {
@@ -61,14 +61,14 @@ func whole(query url.Values, name string, most int64) (int64, error) {
 	return max(1, min(n, most)), nil
 }
 
-// LinkHeader writes the value of an RFC 8288 Link header for the page, with the
-// parameters of [ParseRequest]: first and prev if something comes before it, next and
-// last if something follows. u is the URL of the request; its other parameters stay,
-// credentials and fragment go. It is empty for a list of one page.
+// LinkHeader returns the value of an RFC 8288 Link header for the page, with the parameters of
+// [ParseRequest]. It has first and prev if something comes before the page, and next and last if
+// something follows. u is the URL of the request. Its other parameters stay, and its credentials
+// and fragment are removed. For a list of one page the value is empty.
 //
-// The links of a page asked for by number have numbers, and prev and next its Position,
-// so that the server skips little: last only if Pages is known, and beyond the last
-// page that is prev and last.
+// The links of a page that was asked for by number have numbers, and prev and next also have its
+// Position, so that the server skips little. If Pages is known, there is a last link too, and
+// beyond the last page prev leads to the last page.
 func (p *Page[T]) LinkHeader(u *url.URL) string {
 	var links []string
 	add := func(on bool, rel string, set ...string) {

@@ -259,13 +259,12 @@ func inside(v bson.RawValue, test func(e bson.RawElement) bool) bool {
 	return slices.ContainsFunc(elements, func(e bson.RawElement) bool { return test(e) || inside(e.Value(), test) })
 }
 
-// Filter gives the complete filter of the page that req asks for, for a query of
-// your own with the sort of [Pager.Sort]: over is put into every branch. The
-// document of the token itself is left out, so that a plain limit gives the page.
-// Make tokens for what you read with [Pager.Token].
+// Filter returns the complete filter of the page that req asks for, with over in every branch. Use
+// it in a query of your own with the sort of [Pager.Sort]. The document of the token itself is left
+// out, so a plain limit gives the page. Make tokens for what you read with [Pager.Token].
 //
-// Where a sort field is null in some documents and missing in others, its order is not
-// always that of the pages: see the manual.
+// Where a sort field is null in some documents and missing in others, the order is not always that
+// of the pages; see Order in the manual.
 func (p *Pager[T]) Filter(over any, req Request) (filter bson.D, err error) {
 	defer fault.In(&err, "paging: filter")
 	src, branches, err := p.core.query(over, req)
@@ -282,16 +281,15 @@ func (p *Pager[T]) Filter(over any, req Request) (filter bson.D, err error) {
 	return expr.Op("$and", bson.A{where}), nil
 }
 
-// Sort gives the order in which the page that req asks for is read: the sort
-// with `_id`, reversed for Before and FromEnd. Reverse the documents again after
-// reading those.
+// Sort returns the order in which the page that req asks for is read. It is the sort with `_id`,
+// reversed for Before and FromEnd. After such a read, reverse the documents again.
 func (p *Pager[T]) Sort(req Request) bson.D {
 	return p.core.order.document(req.backward())
 }
 
-// Pipeline gives the stages of the page that req asks for, for an aggregation of
-// your own: a pipeline given as over comes first, a filter becomes part of the
-// $match; then $sort. Add $limit and what you like.
+// Pipeline returns the stages of the page that req asks for, for an aggregation of your own. A
+// pipeline given as over comes first, and a filter becomes part of the $match. Then comes $sort.
+// Add $limit and further stages.
 func (p *Pager[T]) Pipeline(over any, req Request) (pipeline mongo.Pipeline, err error) {
 	defer fault.In(&err, "paging: pipeline")
 	src, branches, err := p.core.query(over, req)
@@ -316,9 +314,9 @@ func (p *core) query(over any, req Request) (*source, []bson.D, error) {
 	return src, p.order.branches(window.at, window.backward, window.inclusive, false), nil
 }
 
-// Token makes the token of a document that you read yourself: a bson.Raw or
-// anything that encodes to a document with the sort fields and its _id. It can be used as
-// After and as Before, with the same over.
+// Token makes the token of a document that you read yourself. The document is a bson.Raw or
+// anything that encodes to a document with the sort fields and the _id. It can be used as After and
+// as Before, with the same over.
 func (p *Pager[T]) Token(over, document any) (token string, err error) {
 	defer fault.In(&err, "paging: token")
 	src, err := p.core.source(over)

@@ -15,19 +15,18 @@ import (
 // Options changes how a Pager works. The zero value, and nil, are fine. Fields
 // are named by their paths, which may be dotted.
 type Options struct {
-	// Find goes with every find: collation, hint, projection, comment, let,
-	// batch size, allowDiskUse and so on. Over a pipeline those that aggregate
-	// does not have are refused. So are those that would change which documents come:
-	// sort, skip, limit, tailable cursors, min, max, returnKey, showRecordID and the
-	// positional projection "tags.$". A projection that lists what to keep need not hold the sort fields;
-	// one that lists what to leave out must leave them in. Default nil.
+	// Find holds options for every find, such as collation, hint, projection, comment, let, batch size
+	// and allowDiskUse. Options that aggregate does not have are refused over a pipeline. Options that
+	// would change which documents come are always refused: sort, skip, limit, tailable cursors, min,
+	// max, returnKey, showRecordID and the positional projection "tags.$". A projection that lists fields
+	// to keep need not name the sort fields. One that lists fields to leave out must not name them.
+	// Default nil.
 	Find *options.FindOptionsBuilder
 
-	// Equality names the fields that every filter of this list fixes, each to one
-	// value (a tenant, a status) or to a few with $in, at the top of the filter or
-	// inside $and. They come first in the index and the shard key. A filter that does
-	// not fix them is ErrInvalid: the server would sort the whole list for each page.
-	// Default none.
+	// Equality names the fields that every filter of this list fixes, each to one value (a tenant,
+	// a status) or to a few with $in, at the top of the filter or inside $and. They come first in
+	// the index and the shard key. A filter that does not fix them is ErrInvalid, because the
+	// server would sort the whole list for each page. Default none.
 	Equality []string
 
 	// PageSize is the size of pages whose request names none. Default 20.
@@ -37,25 +36,26 @@ type Options struct {
 	// the number of pages in the groups that a numbered page reports. Default 10.
 	Group int
 
-	// SigningKeys signs tokens with the first key and accepts those signed with any: to
-	// rotate, put the new one in front. A key is random, and has 32 bytes or more.
-	// Default none: tokens are unsigned.
+	// SigningKeys signs tokens with the first key and accepts those signed with any. Take keys of
+	// 32 random bytes or more from your secret store, the same for all processes. To rotate, append
+	// the new key everywhere, then put it first everywhere, and remove the old key when its tokens
+	// may become ErrInvalidToken. Default none: tokens are unsigned.
 	SigningKeys [][]byte
 
-	// DistinctIDs says that no two documents which are equal in the sort fields
-	// have text `_id`s that are equal under the collation of Find. Default false:
-	// with a collation, documents with text in the `_id` are ErrUnsortable. The
-	// default collation of a collection needs no such promise.
+	// DistinctIDs says that no two documents that are equal in the sort fields have text `_id`s
+	// that are equal under the collation of Find. Default false: with a collation, documents with
+	// text in the `_id` are ErrUnsortable. The default collation of a collection needs no such
+	// promise.
 	DistinctIDs bool
 
-	// Sequential never sends several ranges in one find: for engines that do not
-	// merge the branches of $or and find no range in $expr (DocumentDB). A page
-	// takes up to one find for each branch of the $or, two to four a sort field. Default false.
+	// Sequential never sends several ranges in one find. Set it for engines that do not merge the
+	// branches of $or and find no range in $expr (DocumentDB). A page then takes up to one find for
+	// each branch of the $or, two to four a sort field. Default false.
 	Sequential bool
 
-	// Registry and BSON encode filters when tokens are bound to them, projections, and documents given to Token. BSON
-	// is by default what the client has. Its registry cannot be read: if it has its own, set Registry, which
-	// EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode filters when tokens are bound to them, projections, and documents given to Token. By
+	// default BSON is what the client has. The client's registry cannot be read, so if it has one of its own, set
+	// Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Request asks for one page: by a token, by a number, or the first one.
+// Request asks for one page, by a token or a number, or for the first one.
 type Request struct {
-	// Size is the number of documents. Default Options.PageSize, or with From that
-	// of its page, and then no other.
+	// Size is the number of documents. Default Options.PageSize. With From, it is the size of that
+	// page and must not differ.
 	Size int
 
 	// After is a token: the page begins after its document.
@@ -34,21 +34,21 @@ type Request struct {
 	// walks all that it skips.
 	Number int64
 
-	// From is the Position of a numbered page. The server walks only what lies
-	// between that page and page Number, at most Options.Group pages in either
-	// direction; further is ErrOutOfReach. If the list changes before it, the pages
-	// keep joining up, and their numbers are off.
+	// From is the Position of a numbered page. The server walks only what lies between that page
+	// and page Number, at most Options.Group pages in either direction. Beyond that the call
+	// returns ErrOutOfReach. If the list changes before that page, pages still follow each other
+	// without gaps, but their numbers are off.
 	From string
 
-	// Count says whether to count the documents of the whole list. Default no.
+	// Count says whether to count the documents of the whole list. Default 0: no.
 	Count Count
 }
 
 func (r Request) backward() bool { return r.Before != "" || r.FromEnd }
 
-// Count says how the documents of a whole list are counted: 0 not at all, and a positive
-// Count up to so many, which is enough for "1,000+". Like CountExact it is an aggregation,
-// where a filter cannot hold $near or $where.
+// Count says how the documents of a whole list are counted. 0 does not count; n > 0 counts up to n,
+// which is enough for "1,000+". A positive Count and CountExact are aggregations, in which a filter
+// cannot hold $near or $where.
 //
 // Cost: 1 round trip, none if the page shows the whole list.
 //   - CountExact walks all matching index keys, or, without a filter, all documents; a positive one at most one more
@@ -58,16 +58,17 @@ type Count int64
 const (
 	// CountExact counts every matching document.
 	CountExact Count = -1
-	// CountEstimated takes the metadata's number; for whole collections, not in transactions. On a sharded
-	// cluster it may count orphaned documents: copies of a chunk that is on the move or has moved.
+	// CountEstimated takes the number in the metadata, for whole collections and not in transactions. On a
+	// sharded cluster it may count orphaned documents, which are copies of a chunk that is moving or has
+	// moved.
 	CountEstimated Count = -2
 )
 
 // Total is the number of documents of a list, exact unless it says otherwise.
 type Total struct {
 	N         int64 `json:"n"`
-	Estimated bool  `json:"estimated,omitempty"` // about so many
-	AtLeast   bool  `json:"atLeast,omitempty"`   // so many or more
+	Estimated bool  `json:"estimated,omitempty"` // it is an estimate
+	AtLeast   bool  `json:"atLeast,omitempty"`   // there are this many or more
 }
 
 // Page is a part of a list, always in the order of the sort.
@@ -79,8 +80,8 @@ type Page[T any] struct {
 	HasNext bool `json:"hasNext"`
 	HasPrev bool `json:"hasPrev"`
 
-	// Next goes into Request.After, Prev into Request.Before. They are empty
-	// where there is nothing.
+	// Next goes into Request.After, and Prev into Request.Before. They are empty if there is no
+	// such page.
 	Next string `json:"next,omitempty"`
 	Prev string `json:"prev,omitempty"`
 
@@ -92,9 +93,9 @@ type Page[T any] struct {
 	Number int64 `json:"number,omitempty"`
 	Pages  int64 `json:"pages,omitempty"`
 
-	// GroupFirst and GroupLast are the page numbers of the group of
-	// Options.Group pages that holds this one: the buttons to show, which Position
-	// reaches. If Pages is known they are no higher.
+	// GroupFirst and GroupLast are the first and last page number of the group of Options.Group
+	// pages that holds this one. These are the buttons to show, and Position reaches them. If Pages
+	// is known, they are not higher than Pages.
 	GroupFirst int64 `json:"groupFirst,omitempty"`
 	GroupLast  int64 `json:"groupLast,omitempty"`
 
@@ -104,8 +105,8 @@ type Page[T any] struct {
 	cursor func(i int) string
 }
 
-// Cursor gives the token of the item at index i, for After and for Before. It is empty
-// for pages that no Pager made.
+// Cursor returns the token of the item at index i, for After and for Before. It is empty for a Page
+// that no Pager made.
 func (p *Page[T]) Cursor(i int) string {
 	_ = p.Items[i]
 	if p.cursor == nil {
@@ -114,9 +115,9 @@ func (p *Page[T]) Cursor(i int) string {
 	return p.cursor(i)
 }
 
-// Page reads the page that req asks for. over is a filter or a [mongo.Pipeline];
-// nil is every document. Tokens work with the over they were made with. A page that
-// turns out empty has the tokens to go back from where it is.
+// Page reads the page that req asks for. over is a filter or a [mongo.Pipeline], and nil means
+// every document. Tokens work only with the over that they were made with. An empty page has the
+// tokens to go back from where it is.
 //
 // Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys and one for each branch of the $or.
 //   - 1 more, with limit 1, if the document of the token is gone or has moved, the token came from an empty page, or
@@ -314,10 +315,10 @@ func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 	return fault.Of(raw.Lookup(p.projection.order[p.id].segments...), cursor.Decode(item))
 }
 
-// All gives every document, in batches of req.Size (Default 500): from the
-// beginning, or after the token of req.After; with FromEnd or Before from there
-// back to the beginning, in reverse order. No cursor stays open between batches,
-// so the loop may take hours. req.Number and req.Count must be zero.
+// All yields every document, in batches of req.Size (default 500), from the beginning or after the
+// token of req.After. With FromEnd or Before it goes from there back to the beginning, in reverse
+// order. No cursor stays open between batches, so the loop may take hours. req.Number and req.Count
+// must be zero.
 //
 // Cost: 1 round trip for each batch on the index of Indexes, examining Size keys and one for each branch of the $or.
 //   - The last batch comes short or empty.

@@ -35,20 +35,19 @@ const (
 )
 
 var (
-	// ErrInvalidToken says that a token is damaged, signed by another key, or
-	// made for another list, order or direction. Start again from the first page.
-	// It is an ErrInvalid too.
+	// ErrInvalidToken says that a token is damaged, signed by another key, or made for another
+	// list, order or direction. Start again from the first page. It matches ErrInvalid.
 	ErrInvalidToken = fault.New("invalid token", mongopatterns.ErrInvalid)
 
-	// ErrOutOfReach says that Request.Number is more than Options.Group pages
-	// away from the page of Request.From. It is an ErrInvalid too.
+	// ErrOutOfReach says that Request.Number is more than Options.Group pages away from the page of
+	// Request.From. It matches ErrInvalid.
 	ErrOutOfReach = fault.New("page out of reach", mongopatterns.ErrInvalid)
 
-	// ErrUnsortable says that a document, which it names, has no place in the order:
-	// a sort field holds an array, undefined, a regular expression, a symbol under the
-	// collation of Options.Find, or a value nested more than 100 levels deep; all
-	// together are too large for a token (48 KB); or a text `_id` may tie under that
-	// collation (see Options.DistinctIDs).
+	// ErrUnsortable says that a document, which it names, has no place in the order. A sort field
+	// holds an array, undefined, a regular expression, a symbol under the collation of
+	// Options.Find, or a value nested more than 100 levels deep. Or the sort values are together
+	// too large for a token (48 KB). Or a text `_id` may tie under that collation (see
+	// Options.DistinctIDs). It matches ErrMalformed.
 	ErrUnsortable = fault.New("unsortable value", mongopatterns.ErrMalformed)
 )
 
@@ -71,9 +70,9 @@ type core struct {
 	orderHash  hash
 }
 
-// New makes a Pager for the documents of coll in the order of sort: dotted paths
-// with 1 or -1. `_id` is added at the end; an empty sort is by `_id`. The sort
-// cannot hold $meta.
+// New makes a Pager for the documents of coll in the order of sort, which has paths with 1 or -1.
+// Paths may be dotted. `_id` is added at the end, so an empty sort is by `_id`. The sort cannot
+// hold $meta.
 func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (p *Pager[T], err error) {
 	defer fault.In(&err, "paging: new")
 	if opts == nil {
@@ -143,9 +142,9 @@ func (p *core) checkEquality() error {
 	return nil
 }
 
-// Indexes gives the index that serves the pages: Options.Equality, then the sort
-// with `_id`, under the collation of Options.Find, which is in its name. A sort by
-// `_id` alone needs none; under a collation it is done in memory.
+// Indexes returns the index that serves the pages. It has Options.Equality, then the sort with
+// `_id`, under the collation of Options.Find, which is part of its name. A sort by `_id` alone
+// needs no index; under a collation the server does it in memory.
 func (p *Pager[T]) Indexes() map[string][]mongo.IndexModel {
 	c := p.core
 	if len(c.order) == 1 && len(c.opts.Equality) == 0 {
@@ -184,8 +183,8 @@ func indexName(keys bson.D, collation options.Collation) string {
 	return name.String()
 }
 
-// EnsureIndexes creates the index if it is missing. One on the same fields with other
-// options is ErrIndexConflict; none is dropped.
+// EnsureIndexes creates the index if it is missing, and drops none. If an index on the same fields
+// has other options, it returns ErrIndexConflict.
 //
 // Cost: 1 round trip, 2 if an index is missing, none for a sort by `_id` alone.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
@@ -198,8 +197,8 @@ func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, p.core.coll.Database(), p.Indexes())
 }
 
-// ShardKey recommends a shard key: Options.Equality and `_id`, so that one shard
-// can hold the whole list; without Equality a hashed `_id`.
+// ShardKey returns the recommended shard key. It is Options.Equality and `_id`, so that one shard
+// can hold the whole list, or without Equality a hashed `_id`.
 func (p *Pager[T]) ShardKey() map[string]bson.D {
 	c := p.core
 	key := expr.D("_id", "hashed")

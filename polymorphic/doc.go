@@ -1,17 +1,17 @@
-// Package polymorphic keeps values of several Go types in one collection, or in one field.
-// Each document holds a name of its type, its kind.
+// Package polymorphic keeps values of several Go types in one collection, or in one field. Each
+// document holds the name of its type, which is called its kind.
 //
 // # When to use it, and when not
 //
-// Use it where documents of different shape are searched and listed together: with one query,
-// one index, one page. If they never are, use a collection for each type. If the types differ only
+// Use it where documents of different shape are searched and listed together, with one query, one
+// index and one page. If they never are, use a collection for each type. If the types differ only
 // in a field or two, use one type with pointers. For many similar fields, use package attribute.
 //
 // # Documents
 //
 // A document has the fields of its type, and one that names the kind. The type must not have that field
-// itself, in BSON or JSON: Encode returns ErrInvalid. You choose its name, so that renaming a Go type changes
-// no document:
+// itself, in BSON or JSON, or Encode returns ErrInvalid. You choose the names of the kinds, so that renaming
+// a Go type changes no document:
 //
 //	{_id: 1, sport: "bowling", name: "Earl Anthony", average: 219}
 //	{_id: 2, sport: "tennis", name: "Martina Navratilova", singles: {titles: 167}, doubles: {titles: 177}}
@@ -51,23 +51,24 @@
 //
 // # Missing and unknown kinds
 //
-// A document without KindField has the kind [Options].Default, or else an unknown kind. For an
-// unknown kind, Decode returns an [UnknownError] with its name; in Find it is the error of that
-// document, and the loop may go on. With [Options].Unknown it is a value of yours instead: embed
-// [Unknown] in it, which keeps the document byte for byte, so that Encode writes it back unchanged.
+// A document without KindField has the kind [Options].Default, or without Default an unknown kind.
+// For an unknown kind, Decode returns an [UnknownError] with its name. In Find it is the error of
+// that document, and the loop may go on. With [Options].Unknown such a document is a value of yours
+// instead. Embed [Unknown] in it, which keeps the document byte for byte, so that Encode writes it
+// back unchanged.
 //
 // # Concurrency, adoption
 //
-// Kinds never change and are safe for concurrent use. To adopt a collection without names, make
-// its kind the Default, or write the names:
-// updateMany({titles: {$exists: true}}, {$set: {sport: "tennis"}}). To rename a kind, keep its old
-// name as an alias until the last document has the new one: FilterOf finds both. Views cannot be
-// used in transactions, as the server refuses $unionWith there.
+// Kinds never change and are safe for concurrent use. To adopt a collection without names, make its
+// kind the Default, or write the names: updateMany({titles: {$exists: true}}, {$set: {sport:
+// "tennis"}}). To rename a kind, keep its old name as an alias until the last document has the new
+// one; FilterOf finds both. Views cannot be used in transactions, because the server refuses
+// $unionWith there.
 //
 // # Costs
 //
-// All calls but Find work in memory only. Encoding adds one field and copies the document once;
-// decoding looks the field up.
+// All calls except Find work in memory only. Encoding adds one field and copies the document once,
+// and decoding looks the field up.
 //
 //	call             round trips
 //	Find             1 a batch, index as your filter

@@ -14,8 +14,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// MarshalJSON returns the JSON of the value with its kind in front, as in a document. A nil V is
-// null; a document of an unknown kind is relaxed extended JSON.
+// MarshalJSON returns the JSON of the value with its kind in front, as in a document. A nil V
+// becomes null, and a document of an unknown kind becomes relaxed extended JSON.
 func (d Doc[I, S]) MarshalJSON() (text []byte, err error) {
 	defer fault.In(&err, "polymorphic: marshal json")
 	if any(d.V) == nil {
@@ -49,8 +49,8 @@ func (d Doc[I, S]) MarshalJSON() (text []byte, err error) {
 
 // UnmarshalJSON reads the JSON of MarshalJSON, with any name of a kind. In a document of an unknown kind a whole number
 // becomes an int32 or an int64, or a Decimal128 where it is larger, and a number with a point or an exponent becomes the
-// nearest double, as 0.1 does in Go. A whole number of more than 34 digits, and a number beyond the doubles such as 1e400
-// or 1e-400, is mongopatterns.ErrInvalid.
+// nearest double, as 0.1 does in Go. For a whole number of more than 34 digits, and a number beyond the doubles such as
+// 1e400 or 1e-400, it returns mongopatterns.ErrInvalid.
 func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
 	defer fault.In(&err, "polymorphic: unmarshal json")
 	var none I

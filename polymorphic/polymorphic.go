@@ -72,8 +72,8 @@ type Options[I any] struct {
 	KindField string
 	// Default is the kind of documents without KindField. Default "": they are unknown.
 	Default string
-	// Unknown returns a value for a document of an unknown kind; embed the Unknown in it.
-	// Default nil: such a document is an UnknownError.
+	// Unknown returns a value for a document of an unknown kind, in which you embed the Unknown.
+	// Default nil: for such a document an UnknownError is returned.
 	Unknown func(Unknown) I
 	// Registry and BSON encode and decode the values. Default nil: the driver's.
 	Registry *bson.Registry
@@ -89,8 +89,8 @@ type Kinds[I any] struct {
 	byType map[reflect.Type]Kind
 }
 
-// New returns kinds. It refuses a type that does not implement I or is not a struct or a
-// pointer to one, and a type or name given twice.
+// New returns kinds. It refuses a type that does not implement I, a type that is not a struct or a
+// pointer to one, and a type or name that is given twice.
 func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	defer fault.In(&err, "polymorphic: new")
 	k = &Kinds[I]{byName: map[string]Kind{}, byType: map[reflect.Type]Kind{}}
@@ -138,7 +138,7 @@ func isStruct(t reflect.Type) bool {
 	return t != nil && t.Kind() == reflect.Struct
 }
 
-// Must returns k for package variables; it panics on an error of New.
+// Must returns k for package variables, and panics on an error of New.
 func Must[I any](k *Kinds[I], err error) *Kinds[I] {
 	if err != nil {
 		panic(err)
@@ -235,8 +235,8 @@ func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any,
 	}
 }
 
-// FilterOf selects those documents of T's kind, under any of its names, that filter selects; nil
-// selects all of them. If T has no kind, it selects nothing.
+// FilterOf selects those documents of T's kind, under any of its names, that filter selects. A nil
+// filter selects all of them. If T has no kind, FilterOf selects nothing.
 func FilterOf[T, I any](k *Kinds[I], filter any) bson.D {
 	kind, ok := k.byType[reflect.TypeFor[T]()]
 	if !ok {
@@ -281,7 +281,7 @@ func IndexOf[T, I any](k *Kinds[I], keys bson.D, opts *options.IndexOptionsBuild
 }
 
 // Validator returns a validator for the collection that checks each document against the JSON
-// schema of its kind. schemas are by the kind's name; documents of kinds without a schema may have
+// schema of its kind. schemas are by the kind's name. Documents of kinds without a schema may have
 // any fields, and documents of unknown kinds are refused.
 func (k *Kinds[I]) Validator(schemas map[string]bson.D) (validator bson.D, err error) {
 	defer fault.In(&err, "polymorphic: validator")

@@ -11,10 +11,10 @@ import (
 type Source struct {
 	// Collection is its name.
 	Collection string
-	// Kind is the value that KindField gets in its documents. Empty: they have one already.
+	// Kind is the value that KindField gets in its documents. Leave it empty if they have one already.
 	Kind string
-	// Map are the stages that give its documents the common shape, usually one
-	// $project or $set. Nil: they have it already.
+	// Map are the stages that give its documents the common shape, usually one $project or $set.
+	// Leave it nil if they have it already.
 	Map mongo.Pipeline
 }
 

@@ -22,9 +22,9 @@ var _ mongopatterns.Checker = (*Grids[int, int])(nil)
 //
 // It yields these kinds of package mongopatterns:
 //   - Malformed: the cells, a section or a cell is not a document, a holder is an array or no H, so that no call
-//     can name it, or the end of a hold is not a date, so that the hold never ends. Field is the path, Detail the
-//     reason. Calls treat a cell that is not a document as missing. Correct it by hand: no call of the package
-//     changes it.
+//     can name it, or the end of a hold is not a date, so that the hold never ends. Field is the path, and Detail
+//     the reason. Calls treat a cell that is not a document as missing. Correct it by hand, because no call of
+//     the package changes it.
 //
 // Cost: 1 round trip, and 1 for each batch of 100 grids, index _id.
 func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {

@@ -1,14 +1,14 @@
-// Package prealloc keeps grids whose cells exist before anybody takes them: the seats of a
-// screening, the days of a booking calendar. A cell has at most one holder at a time. A call takes
-// several cells together or none of them, by one write to one document.
+// Package prealloc keeps grids whose cells exist before anybody takes them, such as the seats of a
+// screening or the days of a booking calendar. A cell has at most one holder at a time. A call
+// takes several cells together or none of them, by one write to one document.
 //
 // # When to use it, and when not
 //
 // Use it where all cells are known in advance and are read together. Claims in one grid at the same
 // time wait for each other in the server, so a grid takes as many changes a second as any one
-// document. For an arena where many want seats at once, make a grid of each block, or one document of
-// each seat. For quantities without places (12 tickets left) use
-// updateOne({_id, left: {$gte: n}}, {$inc: {left: -n}}) instead of this package.
+// document. For an arena where many want seats at once, make each block a grid, or each seat a
+// document. For quantities without places (12 tickets left) use updateOne({_id, left: {$gte: n}},
+// {$inc: {left: -n}}) instead of this package.
 //
 // TestWhatPreallocationBuys counts the advantages of cells that exist before they are taken:
 //
@@ -33,8 +33,8 @@
 //	{_id: "room 1, April 2019", cells: {"2019-04-01": {}, "2019-04-02": {by: "Ann"}, …}}
 //
 // Other fields of the grid and of its cells, such as a price, are yours, and the package keeps them. Insert makes
-// empty cells: set a price afterwards, by an update of "cells.A.1.price", and add a cell by setting
-// "cells.A.11" to {} where it does not exist.
+// empty cells, so set a price afterwards, by an update of "cells.A.1.price". To add a cell, set "cells.A.11" to
+// {} where it does not exist.
 //
 // # The five calls
 //
@@ -46,42 +46,43 @@
 //	err = seats.Release(ctx, id, "order 8", prealloc.At("B", "3"))
 //	all, err := seats.Cells(ctx, id)
 //
-// The types are those of the grid's _id and of a holder. Hold is for a time, here ten minutes. Claim
-// takes cells permanently: free cells, and cells that the holder has already. It needs no Hold before, and
-// takes a cell whose hold has ended if nobody else has it; to confirm only what is still held, read Cells in
-// the same transaction.
-// If another holder has one of them, the error is [ErrTaken], a *[TakenError] that lists these cells,
-// and nothing changes. HoldAdjacent finds n free cells next to each other in a section and holds them;
-// name the sections where not all will do.
-// Release frees cells of the holder; if you do not know which, those of Cells whose By it is. Cells reads
-// the whole grid. To delete a grid, use the driver: DeleteOne of Filter(id).
+// The type parameters are the types of the grid's _id and of a holder. Hold takes cells for a time, here ten
+// minutes. Claim takes cells permanently, both free cells and those that the holder already has. It needs no
+// Hold before, and takes a cell whose hold has ended if nobody else has it. To confirm only what is still
+// held, read Cells in the same transaction. If another holder has one of the cells, Hold and Claim return
+// [ErrTaken], a *[TakenError] that lists these cells, and nothing changes.
 //
-// Use the order or the request as the holder, not the person; Hold and Claim refuse an empty string. Then a call
-// can be repeated if its answer was lost: a second Claim by the same holder succeeds and changes nothing. A second
-// Release is ErrTaken if another holder has taken one of the cells since the first.
+// HoldAdjacent finds n free cells next to each other in a section and holds them. Name the sections if not
+// all will do. Release frees cells of the holder. If you do not know which these are, look in Cells for
+// those whose By is the holder. Cells reads the whole grid. To delete a grid, use DeleteOne of the driver
+// with Filter(id).
+//
+// Use the order or the request as the holder, not the person. Then a call can be repeated if its answer was lost,
+// because a second Claim by the same holder succeeds and changes nothing. A second Release returns ErrTaken if
+// another holder has taken one of the cells since the first. Hold and Claim refuse an empty string as the holder.
 //
 // # Any free cell
 //
-// Where the place does not matter, such as one of the four seats of an appointment at 09:00, make a section of
-// each time, choose a free cell of it from Cells, and choose again after ErrTaken. If one of the cells is the
-// holder's already, choose that: then a repeated request does not take a second one. The [example of Claim] does
-// this, and stores the appointment in the same transaction.
+// If the place does not matter, as with four places for an appointment at 09:00, make each time a section,
+// choose a free cell of it from Cells, and choose again after ErrTaken. If the holder already has one of the
+// cells, choose that one, so that a repeated request does not take a second. The [example of Claim] does this,
+// and stores the appointment in the same transaction.
 //
 // # Concurrency, time, adoption
 //
-// The filter of each write requires that its cells are free, so if a hundred buyers claim one of
-// the same four seats each, four succeed. All calls, also Insert, join the transaction of their context;
-// after an error from a call that writes, abort it. Holds begin and end by the server's clock; nothing has to
-// remove a hold that has ended, also if its program is killed.
+// The filter of each write requires that its cells are free, so if a hundred buyers claim one of the same
+// four seats each, four succeed. All calls, including Insert, join the transaction of their context. After an
+// error from a call that writes, abort it. Holds begin and end by the server's clock. Nothing has to remove a
+// hold that has ended, even if its program is killed.
 //
-// To adopt existing grids, name your fields in [Options]; a cell without HolderField is free. Grids
+// To adopt existing grids, name your fields in [Options]. A cell without HolderField is free. Grids
 // made of arrays must be rewritten first. Check finds grids and cells that no call can take or
 // free, such as a hold whose end is a string and which therefore never ends.
 //
 // # Failures
 //
-// Besides ErrTaken: a cell that the grid does not have is [ErrNoCell], a grid that does not exist
-// mongopatterns.ErrNotFound. Nothing is written then.
+// Besides ErrTaken, calls return [ErrNoCell] for a cell that the grid does not have, and
+// mongopatterns.ErrNotFound for a grid that does not exist. Nothing is written then.
 //
 // # Costs
 //
@@ -95,11 +96,11 @@
 // Every call finds its grid by _id; no other index is needed.
 //
 // Cells that exist do not make claims faster. Storage engines that moved a document when it grew
-// gained from space made in advance; today's engine writes every changed document anew, whatever its
-// size. BenchmarkClaim claims the same seats in four layouts in one run, and gives ratios for your
-// server: a claim takes less time in a document that grows, or as a document inserted with the
-// claim, than in a grid, whose guard is longer. Nor do such cells save space: a thousand free ones
-// take about 11 KB from the start.
+// gained from space made in advance, but today's engine writes every changed document anew, whatever
+// its size. BenchmarkClaim claims the same seats in four layouts in one run, and gives ratios for
+// your server. A claim takes less time in a document that grows, or as a document inserted with the
+// claim, than in a grid, whose guard is longer. Nor do such cells save space, because a thousand
+// free ones take about 11 KB from the start.
 //
 // # Sharding
 //

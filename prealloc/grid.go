@@ -49,14 +49,14 @@ func (e *TakenError) Error() string {
 // Unwrap returns ErrTaken.
 func (e *TakenError) Unwrap() error { return ErrTaken }
 
-// A Cell names a cell by its section and its name in that. Without sections (Options.Flat) Section
-// is "".
+// A Cell names a cell by its section and its name in the section. Without sections (Options.Flat)
+// Section is "".
 type Cell struct {
 	Section string `json:"section,omitempty"`
 	Name    string `json:"name"`
 }
 
-// At returns the cell of this name in a section: At("C", "7").
+// At returns the cell of this name in a section, such as At("C", "7").
 func At(section, name string) Cell { return Cell{Section: section, Name: name} }
 
 // String returns section and name with a dot between them, C.7, as in the path of the cell.
@@ -123,10 +123,10 @@ type Options struct {
 	// HolderField and UntilField are the fields of a cell that hold its holder and the end of a
 	// hold. Default "by" and "until".
 	HolderField, UntilField string
-	// Flat: the cells are directly in CellsField, without sections. Default false.
+	// Flat says that the cells are directly in CellsField, without sections. Default false.
 	Flat bool
-	// Registry and BSON encode IDs and holders. BSON is by default what the client has. Its registry cannot be read: if
-	// it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode IDs and holders. By default BSON is what the client has. The client's registry cannot be
+	// read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -164,7 +164,7 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	return &Grids[ID, H]{core: c}, nil
 }
 
-// Indexes returns no indexes: every call finds its grid by _id.
+// Indexes returns no indexes, because every call finds its grid by _id.
 func (g *Grids[ID, H]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{}
 }
@@ -188,7 +188,7 @@ func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
 }
 
 // Insert stores a grid with these cells, all free, in this order. fields holds the other fields of
-// the grid, as a document, or is nil. If the grid exists, the error is mongopatterns.ErrExists.
+// the grid, as a document, or is nil. If the grid exists, it returns mongopatterns.ErrExists.
 //
 // Cost: 2 round trips, 1 document written.
 func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {
@@ -197,9 +197,9 @@ func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...C
 	return g.core.create(ctx, id, fields, cells)
 }
 
-// Hold holds free cells until ttl from now, by the server's clock. A cell that the holder holds
-// already is held for ttl from now; a cell that the holder has claimed stays claimed. Either all
-// cells are held or none: [ErrTaken] lists those of other holders.
+// Hold holds free cells until ttl from now, by the server's clock. A cell that the holder already
+// holds is held for ttl from now. A cell that the holder has claimed stays claimed. If other
+// holders have some of the cells, none is held, and [ErrTaken] lists theirs.
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Duration, cells ...Cell) (err error) {
@@ -208,9 +208,9 @@ func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Durat
 	return g.core.hold(ctx, id, holder, ttl, cells)
 }
 
-// Claim takes cells permanently: free cells, and cells that the holder has already. This also
-// confirms a hold that has ended, if nobody else has taken the cell since. Either all cells are
-// taken or none: [ErrTaken] lists those of other holders.
+// Claim takes cells permanently, both free cells and those that the holder already has. This also
+// confirms a hold that has ended, if nobody else has taken the cell since. If other holders have
+// some of the cells, none is taken, and [ErrTaken] lists theirs.
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
@@ -220,9 +220,9 @@ func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell
 }
 
 // Release frees cells of the holder, claimed or held. Cells that are free already are accepted. If
-// another holder has one of the cells, the error is [ErrTaken] and no cell is freed. This also
-// happens when Release is repeated after a lost answer, if someone has taken a cell that the first
-// call freed.
+// another holder has one of the cells, Release returns [ErrTaken] and frees none. This also happens
+// when Release is repeated after a lost answer, if someone has taken a cell that the first call
+// freed.
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
@@ -231,12 +231,13 @@ func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Ce
 	return g.core.release(ctx, id, holder, cells)
 }
 
-// HoldAdjacent holds n free cells that follow each other in a section, the first such in the order
-// of the grid, and returns them. With sections it looks in these only; one that the grid does not
-// have is ErrNoCell. If there are no such cells, the error is ErrTaken. It can be repeated, after a
-// lost answer and after Claim: if the holder has n such cells already, held or claimed, it gets the
-// first of these, and those that are held are held for ttl from now. For more cells, and for another n
-// or other sections, use another holder.
+// HoldAdjacent holds the first n free cells, in the order of the grid, that follow each other in a
+// section, and returns them. If sections are given, it looks only in these, and returns ErrNoCell for
+// one that the grid does not have. If there are no such cells, it returns ErrTaken.
+//
+// It can be repeated, after a lost answer and after Claim. If the holder already has n such cells,
+// held or claimed, HoldAdjacent returns the first of these, and those that are held are held for ttl
+// from now. For more cells, another n or other sections, use another holder.
 //
 // Cost: 2 round trips, 1 document written, index _id; 2 more each time that
 // somebody took one of them between the two.
@@ -301,7 +302,7 @@ func adjacent(all []state, n int, may func(state) bool) []Cell {
 // A State is a cell and its holder.
 type State[H any] struct {
 	Cell Cell `json:"cell"`
-	// Free: the cell can be taken. By is zero then.
+	// Free says that the cell can be taken. By is zero then.
 	Free bool `json:"free"`
 	By   H    `json:"by,omitzero"`
 	// Until is the end of a hold, the zero time for a claim.
@@ -310,9 +311,9 @@ type State[H any] struct {
 	Fields bson.Raw `json:"-"`
 }
 
-// Cells returns all cells of a grid, in the order in which it was made. If there is no such grid,
-// the error is mongopatterns.ErrNotFound. If a holder is not an H, such as the text "7" where holders
-// are ints, it is mongopatterns.ErrMalformed and names the cell.
+// Cells returns all cells of a grid, in the order in which it was made. If there is no such grid, it
+// returns mongopatterns.ErrNotFound. If a holder is not an H, such as the text "7" where holders are
+// ints, it returns mongopatterns.ErrMalformed, which names the cell.
 //
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err error) {

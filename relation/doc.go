@@ -1,19 +1,19 @@
-// Package relation keeps references between documents: an array of children in the parent,
-// the parent in each child, both of these, changed in one transaction, or documents of a
-// collection in between, called links. It reads the documents on the other side in two round
+// Package relation keeps references between documents. A parent holds an array of its children,
+// each child holds its parent, or both do and change in one transaction. Or a collection in between
+// has a document for each link. The package reads the documents on the other side in two round
 // trips, in the order of the references.
 //
 // # When to use it, and when not
 //
 // Embed children that are read with their parent, are few and are never searched alone, such as
-// addresses, e-mails or an identity card. That needs no package, and one round trip where
-// references take two. Refer to children that are read alone, are shared, or grow in number:
+// addresses, e-mails or an identity card. That needs no package, and takes one round trip where
+// references take two. Refer to children that are read alone, are shared, or grow in number.
 // [docs/choosing.md] decides by number, access and growth.
 //
-// A list in the parent suits hundreds of children, in an order of their own. An owner in the child
-// suits any number of children, Links any number on both sides. Keep both sides only if both are
-// queried often, because each link is then a transaction. To copy fields of a referenced
-// document, see package extref; to find all employees below a manager, package tree.
+// A list in the parent suits up to some hundred children, in an order of their own. An owner in the
+// child suits any number of children, and Links any number on both sides. Keep both sides only if
+// both are queried often, because each link is then a transaction. To copy fields of a referenced
+// document, see package extref. To find all employees below a manager, see package tree.
 //
 // # Documents
 //
@@ -29,9 +29,9 @@
 //	                                             many to many, {teacher_id: 7, subject_id: 3}
 //
 // All kinds have the same calls. A link of a parent and a child is the reference, the two
-// references, or the document of Links. Parents and children may be the same collection: an
-// employee with a manager, a product with related ones. If ChildrenField and OwnersField
-// are then the same field, links have no direction: friends.
+// references, or the document of Links. Parents and children may be the same collection, as with an
+// employee and a manager, or a product and related ones. If ChildrenField and OwnersField are then
+// the same field, links have no direction, as between friends.
 //
 // # The calls
 //
@@ -44,18 +44,18 @@
 //	owners, err := tasks.Parents(ctx, 1)
 //	n, err := tasks.DeleteParent(ctx, "Ann", mongopatterns.Cascade) // her children too, which n counts
 //
-// The types are those of a parent's ID, a child's ID and a child, here Task. Insert parents, and update both,
-// with the driver; leave the fields of the references to the package. Only to change the order of a list, $set
-// it yourself, with the list that you have read in the filter.
+// The type parameters are the types of a parent's ID, a child's ID and a child, here Task. Insert parents, and
+// update both, with the driver, but leave the fields of the references to the package. Only to change the
+// order of a list, $set it yourself, with the list that you have read in the filter.
 //
 // [Fetch] is the join alone: it reads documents by a list of IDs, in the order of the list, and
 // returns the IDs without a document.
 //
 // # IDs of your own types
 //
-// An ID may be a type of your own. One made from string or a number needs nothing more. One made from
-// bson.ObjectID needs the methods below, as in every package here: without them the driver stores
-// it as binary data, which is not equal to an ObjectID. IsZero is for omitempty. For hex digits in JSON add
+// An ID may be a type of your own. A type made from string or a number needs nothing more. In every package
+// here, a type made from bson.ObjectID needs the methods below, because without them the driver stores it
+// as binary data, which is not equal to an ObjectID. IsZero is for omitempty. For hex digits in JSON add
 // the MarshalText and UnmarshalText of bson.ObjectID in the same way.
 //
 //	type PersonID string
@@ -76,13 +76,12 @@
 //
 // # Concurrency
 //
-// With both sides, a link is one transaction that writes both documents. So two links of one
-// child to different owners conflict, and the second is refused ([ErrOwned]). With one side or
-// Links, the calls do not notice that a linked document does not exist, or is deleted at that
-// moment: reads return the reference as dangling, and Check finds it. Insert and the calls with
-// both sides do notice. After an error from a call that writes, abort your transaction. Insert without
-// ChildrenField sets the field "__touch" in the parent and removes it in the same transaction:
-// a validator must allow it.
+// With both sides, a link is one transaction that writes both documents. So two links of one child to
+// different owners conflict, and the second is refused ([ErrOwned]). With one side or Links, the calls
+// do not notice that a linked document does not exist, or is being deleted. Reads then return the
+// reference as dangling, and Check finds it. Insert and the calls with both sides do notice. After an
+// error from a call that writes, abort your transaction. Insert without ChildrenField sets the field
+// "__touch" in the parent and removes it in the same transaction; a validator must allow it.
 //
 // Of the policies for deletions, Restrict refuses while there are links, and Unlink removes them. Cascade, for
 // parents, deletes the children that have no further parent.
@@ -90,10 +89,11 @@
 // # Failures
 //
 // [mongopatterns.ErrNoParent] and [ErrNoChild] say that the document to be written does not exist;
-// both match mongopatterns.ErrNotFound. [ErrOwned] and [ErrFull] refuse a link; a delete with
-// Restrict is mongopatterns.ErrReferenced. Children of a parent that does not exist is ErrNoParent if
-// the parent has the list, and otherwise empty. If an answer is lost, Link, Unlink and Transfer can
-// be repeated; a repeated Insert is [mongopatterns.ErrExists] if the child has an _id.
+// both match mongopatterns.ErrNotFound. [ErrOwned] and [ErrFull] refuse a link. A delete that
+// Restrict refuses returns mongopatterns.ErrReferenced. For a parent that does not exist, Children
+// returns ErrNoParent if lists are in parents, and otherwise no children. If an answer is lost, Link,
+// Unlink and Transfer can be repeated. A repeated Insert returns [mongopatterns.ErrExists] if the
+// child has an _id.
 //
 // # Costs
 //
@@ -119,22 +119,22 @@
 //
 // # Adoption, check and repair
 //
-// For existing references only the names of their fields are needed. If children name their parent by a KeyField,
-// its values must be unique, because all calls take parents with the same value for one parent. EnsureIndexes
-// creates the unique index. Check finds dangling, one-sided and repeated references; Repair removes or completes
-// them. If an owner and a list disagree, Repair trusts the owner. Extract turns embedded documents into children
-// with references, Embed turns them back; both can be stopped and run again. Check, Repair, Extract, Embed and
-// EnsureIndexes refuse collections with a default collation.
+// Existing references need no conversion, only the names of their fields. If children name their parent by a
+// KeyField, its values must be unique, because all calls treat parents with the same value as one parent.
+// EnsureIndexes creates the unique index. Check finds dangling, one-sided and repeated references, and Repair
+// removes or completes them. If an owner and a list disagree, Repair trusts the owner. Extract turns embedded
+// documents into children with references, and Embed turns them back. Both can be stopped and run again. Check,
+// Repair, Extract, Embed and EnsureIndexes refuse collections with a default collation.
 //
-// Other programs may leave values among the references that cannot be an _id: null, a regular
-// expression, operators, an array. Check reports them, reads return them as Malformed, and no call
-// matches or deletes anything by them. So are references of another type than the IDs, such as "2" where IDs
-// are ints, unless there is a document with this _id: write them with the right type. With any as the type of
-// the IDs they are dangling, and Repair removes them. A child whose owner is an array is left alone by all calls
-// but Transfer, which replaces the array: Link, for example, refuses it ([ErrOwned]).
+// Other programs may leave values among the references that cannot be an _id, such as null, a regular
+// expression, operators or an array. Check reports them, reads return them as Malformed, and no call matches or
+// deletes anything by them. References of another type than the IDs, such as "2" where IDs are ints, are treated
+// in the same way unless a document has this _id, so write them with the right type. With any as the type of the
+// IDs they are dangling, and Repair removes them. All calls except Transfer, which replaces the array, leave a
+// child alone whose owner is an array. Link, for example, refuses it ([ErrOwned]).
 //
-// Beside Extract, old code may continue to push embedded children, and to pull them, edit and insert
-// parents: the next Extract takes the children that are embedded by then, and until then reads
+// Beside Extract, old code may continue to push and pull embedded children, and to edit and insert
+// parents. The next Extract takes the children that are embedded by then, and until then reads
 // return them as Malformed. But old code cannot find, edit or pull children by their fields once
 // they are extracted.
 //
@@ -145,8 +145,8 @@
 //
 // # Sharding
 //
-// Shard each collection by its _id, Links by both fields ([Relation.ShardKey]). Parents and
-// DeleteChild ask all shards then, because they search the lists or links for a child.
+// Shard each collection by its _id, and Links by both fields ([Relation.ShardKey]). Parents and
+// DeleteChild then ask all shards, because they search the lists or links for a child.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //

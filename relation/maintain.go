@@ -26,8 +26,8 @@ import (
 
 // The kinds of problems that Check finds. Have is the reference.
 const (
-	// OneSided: a reference that the other side lacks. Repair adds the other side; but if the
-	// child has another OwnerField, Repair removes the child from the list.
+	// OneSided: a reference that the other side lacks. Repair adds the other side, but if the
+	// child's OwnerField names another parent, it removes the child from the list.
 	OneSided mongopatterns.ProblemKind = "one-sided"
 )
 
@@ -36,15 +36,15 @@ const (
 // documents.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
-//   - Dangling: a reference to a document that does not exist, of the Go type of the IDs. Repair removes the
-//     reference; a link is deleted.
+//   - Dangling: a reference, of the Go type of the IDs, to a document that does not exist. Repair removes
+//     the reference, or deletes the link.
 //   - Duplicate: a reference that an array holds twice, or a second link of the same documents. Repair keeps
 //     the first reference, or the link with the smallest _id.
 //   - Malformed: ChildrenField or OwnersField is not an array, an OwnerField is one, a link lacks one of its
 //     fields, or a reference cannot be an _id (null, a regular expression, an array, an embedded child, see
-//     Extract) or cannot be looked up (Detail says why). So is a reference to no document that the Go type of
-//     the ID cannot hold, such as "2" where IDs are ints: it may mean a document with the right type, 2. Repair
-//     leaves the document with the reference alone: correct it.
+//     Extract) or cannot be looked up (Detail says why). Malformed is also a reference to no document that the
+//     Go type of the ID cannot hold, such as "2" where IDs are ints, because it may mean the document 2. Repair
+//     leaves the document with the reference alone, so correct it.
 //
 // Cost: 1 round trip; for each side with references 2 round trips for each batch of 1000 documents.
 //   - One side of Links: 1 more for each batch.
@@ -319,13 +319,13 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // OwnersField are set to the parent. Extract can be stopped and run again; it then takes the
 // documents that were embedded since. Work.Filter selects parents.
 //
-// A parent is left as it is and counted as Failed if one of its children cannot be stored,
-// because its _id exists already or cannot be an _id, because it has another value than the
-// parent's _id in OwnerField or OwnersField, or because it has an empty timestamp in a top-level
-// field, which the server would replace, or if its ChildrenField is not an array.
-// But an embedded child that is stored already with the same content is only linked: a program
-// that replaces whole parents may have put it back. Result.Remaining counts parents that others
-// kept changing. IDs that are documents themselves are taken for children.
+// A parent is not changed and counted as Failed if its ChildrenField is not an array, or if one of
+// its children cannot be stored. A child cannot be stored if its _id exists already or cannot be an
+// _id, if OwnerField or OwnersField holds another value than the parent's _id, or if it has an
+// empty timestamp in a top-level field, which the server would replace. But an embedded child that
+// is already stored with the same content is only linked, because a program that replaces whole
+// parents may have put it back. Result.Remaining counts parents that others kept changing. IDs that
+// are documents themselves are taken for children.
 //
 // Cost: 1 round trip and 1 for each batch, and for each parent 3, its children and 1 document written.
 //   - An _id that is taken: 3 more at most.
@@ -337,11 +337,11 @@ func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mong
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
 }
 
-// Embed turns references into the documents that they name, embedded in ChildrenField, and
-// deletes these documents. A child that the list names twice is embedded once, in its first
-// place. A parent is left as it is and counted as Failed if it has a dangling or malformed
-// reference, or a child that another parent has, too. Result.Remaining counts parents that
-// others kept changing. Embed can be stopped and run again. Work.Filter selects parents.
+// Embed turns references into the documents that they name, embedded in ChildrenField, and deletes
+// these documents. A child that the list names twice is embedded once, in its first place. A parent
+// is not changed and counted as Failed if it has a dangling or malformed reference, or a child that
+// another parent also has. Result.Remaining counts parents that others kept changing. Embed can be
+// stopped and run again. Work.Filter selects parents.
 //
 // Cost: 1 round trip and 1 for each batch, and for each parent 5, its children deleted and 1 document written.
 //   - Whenever the parent changes meanwhile: 6 more.

@@ -35,9 +35,9 @@ type Joined[ID, T any] struct {
 	Malformed []bson.RawValue
 }
 
-// Fetch reads documents by their _ids and returns them in the order of ids; an _id given
-// twice yields its document twice. projection is that of the driver's Find, nil for all
-// fields; it must keep the _id.
+// Fetch reads documents by their _ids and returns them in the order of ids. An _id given twice
+// yields its document twice. projection is that of the driver's Find, nil for all fields, and must
+// keep the _id.
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
 func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any) (joined Joined[ID, T], err error) {
@@ -165,10 +165,10 @@ func arranged[ID, T any](refs []bson.RawValue, found found[T], dangling func(id 
 	return joined
 }
 
-// Children returns the children of a parent, and the dangling references. The order is that of
-// the references with ChildrenField, and that of the children's _ids with Links. With OwnerField
-// or OwnersField alone it returns the children that name the parent, in the order of
-// Options.Sort. projection is that of the driver's Find, nil for all fields.
+// Children returns the children of a parent, and the dangling references. With ChildrenField the
+// order is that of the references, and with Links that of the children's _ids. With OwnerField or
+// OwnersField alone it returns the children that name the parent, in the order of Options.Sort.
+// projection is that of the driver's Find, nil for all fields.
 //
 // Cost: 2 round trips, 1 more for each further 1000 children, index _id. OwnerField or
 // OwnersField alone: 1, index {owner: 1, sort…}.
@@ -182,7 +182,7 @@ func (r *Relation[ParentID, ChildID, T]) Children(ctx context.Context, parent Pa
 	return all[0], nil
 }
 
-// ChildrenOf is Children for many parents, in their order; a parent that does not exist has no
+// ChildrenOf is Children for many parents, in their order. A parent that does not exist has no
 // children. With OwnerField or OwnersField alone a projection must keep that field.
 //
 // Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each further 1000 of either, index _id.

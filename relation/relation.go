@@ -22,17 +22,17 @@ import (
 )
 
 var (
-	// ErrNoChild: the child of a reference does not exist. For a parent that does not exist
-	// it is mongopatterns.ErrNoParent.
+	// ErrNoChild: the child of a reference does not exist. It matches mongopatterns.ErrNotFound.
+	// For a parent that does not exist the error is mongopatterns.ErrNoParent.
 	ErrNoChild = fault.New("no such child", mongopatterns.ErrNotFound)
-	// ErrOwned: the child has another owner; call Transfer to change it.
+	// ErrOwned: the child has another owner; Transfer changes it. It matches mongopatterns.ErrConflict.
 	ErrOwned = fault.New("owned by another parent", mongopatterns.ErrConflict)
-	// ErrFull: a list would have more than Options.MaxCount references.
+	// ErrFull: a list would have more than Options.MaxCount references. It matches mongopatterns.ErrConflict.
 	ErrFull = fault.New("too many references", mongopatterns.ErrConflict)
 )
 
-// Options say where the references are: in ChildrenField, in OwnerField or OwnersField,
-// in ChildrenField and one of these two, or in Links.
+// Options say where the references are. They are in ChildrenField, in OwnerField or OwnersField, in
+// ChildrenField and one of these two, or in Links.
 type Options struct {
 	// ChildrenField is the parent's field with the array of its children's _ids. Default "":
 	// the parent has no such field.
@@ -42,11 +42,10 @@ type Options struct {
 	// OwnersField is the child's field with the array of its parents' _ids. Default "": no
 	// such field.
 	OwnersField string
-	// KeyField is the parent's field whose value children hold in OwnerField or OwnersField: a
-	// natural key, such as "id" or "email". All calls then take this key for a parent's ID. It
-	// must not change, and EnsureIndexes creates a unique index of it. It cannot be combined
-	// with ChildrenField, with Links, or with parents and children in one collection.
-	// Default "_id".
+	// KeyField is the parent's field whose value children hold in OwnerField or OwnersField, a
+	// natural key such as "id" or "email". All calls then take this key as a parent's ID. It must
+	// not change, and EnsureIndexes creates a unique index of it. It cannot be combined with
+	// ChildrenField, with Links, or with parents and children in one collection. Default "_id".
 	KeyField string
 	// Links is a collection in between, with a document for each link, which may have further
 	// fields of yours. Default nil: none.
@@ -54,15 +53,16 @@ type Options struct {
 	// ParentField and ChildField are the fields of Links with the two _ids. Default "parent"
 	// and "child".
 	ParentField, ChildField string
-	// MaxCount bounds the arrays; Link and Insert return ErrFull for more. Default 10,000.
-	// An array that somebody else made longer stays readable.
+	// MaxCount bounds the arrays. Link and Insert return ErrFull for more. An array that somebody
+	// else made longer stays readable. Default 10,000.
 	MaxCount int
 	// Sort is the order in which First, and with OwnerField or OwnersField alone also
 	// Children, return the children of a parent, such as {at: -1}. Their index ends with it.
 	// Default {_id: -1}.
 	Sort bson.D
-	// Registry and BSON encode the IDs and the children. BSON is by default what the client has. Its registry cannot be
-	// read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode the IDs and the children. By default BSON is what the client has. The client's registry
+	// cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the
+	// driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -231,9 +231,8 @@ func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 	return out
 }
 
-// Link adds children to a parent, at the end of an array. It ignores links that exist already,
-// so it can be repeated. Without children it does nothing, nor does Unlink. With an OwnerField it returns [ErrOwned] for a child of another
-// parent.
+// Link adds children to a parent, at the end of an array. It ignores links that exist already, so it can be repeated.
+// Without children Link and Unlink do nothing. With an OwnerField Link returns [ErrOwned] for a child of another parent.
 //
 // Cost: 1 round trip, 1 document written, index _id, with ChildrenField alone or for one child; with Links 1 and n.
 //   - n children of an OwnerField or OwnersField: 2 and n.
@@ -286,11 +285,11 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 	return r.core.transact(ctx, func(ctx context.Context) error { return write(ctx, p, all) })
 }
 
-// Insert stores a new child and links it to its parent, which must exist. It overwrites the
-// child's field for its parents. Without ChildrenField it sets and removes the field
-// "__touch" in the parent while the transaction runs, because only a write of
-// the parent keeps others from deleting it meanwhile: a validator of yours must allow this
-// field. An _id that exists is mongopatterns.ErrExists.
+// Insert stores a new child and links it to its parent, which must exist. It overwrites the child's
+// field for its parents. Without ChildrenField it sets and removes the field "__touch" in the
+// parent while the transaction runs, because only a write of the parent keeps others from deleting
+// it meanwhile; a validator must allow this field. If the _id exists, Insert returns
+// mongopatterns.ErrExists.
 //
 // Cost: 3 round trips, 2 documents written, index _id; without ChildrenField the parent is
 // written twice. Links: 4 and 3.
@@ -325,11 +324,10 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 	return exists(ctx, c.parents, c.toChildren.link(p, id))
 }
 
-// DeleteParent deletes a parent and returns the number of children that it deleted. With Restrict it
-// returns mongopatterns.ErrReferenced if the parent has children. Unlink removes the links. Cascade also
-// deletes the children, except those with further parents. If parents and children are one collection, Cascade is ErrInvalid,
-// because package tree deletes subtrees; the other policies also remove the document's links as
-// a child.
+// DeleteParent deletes a parent and returns the number of children that it deleted. With Restrict it returns
+// mongopatterns.ErrReferenced if the parent has children. Unlink removes the links. Cascade also deletes the children,
+// except those with further parents. If parents and children are one collection, Cascade returns ErrInvalid, because
+// package tree deletes subtrees, and the other policies also remove the document's links as a child.
 //
 // Cost: 2 round trips with ChildrenField alone, else 3; 1 document written, and each child with Unlink or Cascade.
 //   - Cascade: 4 with ChildrenField alone or OwnersField, 6 with Links.
@@ -341,7 +339,7 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 }
 
 // DeleteChild deletes a child, with Restrict or Unlink. If parents and children are one collection,
-// its links as a parent are removed, too.
+// its links as a parent are removed too.
 //
 // Cost: 2 round trips with OwnerField or OwnersField alone, otherwise 3; 1 document written.
 //   - Unlink: a write for each parent or link, found by the index {children: 1} or {child: 1, parent: 1}.

@@ -43,10 +43,10 @@ type Set interface{ Chain() *Chain }
 
 // A Doc is a T that upgrades itself when it is decoded, and is encoded with its version. Use it as
 // the T of any other package. An old document gets the newest version when it is next written.
-// Fields that T does not have are kept, at any depth, as the steps leave them; a T with its own
-// codec must keep them itself. A Doc that you make yourself, Doc[T, S]{V: v}, has no such fields: a
-// document that is replaced by it loses them, as if it is replaced by a T. To keep them, store what
-// [Doc.Over] returns; Save of package versioning does that. As JSON a Doc is its V.
+// Fields that T does not have are kept, at any depth, as the steps leave them. A T with its own
+// codec must keep them itself. A Doc that you make yourself, Doc[T, S]{V: v}, has no such fields,
+// so a document that is replaced by it loses them, as it would if it were replaced by a T. To keep
+// them, store what [Doc.Over] returns, as Save of package versioning does. As JSON a Doc is its V.
 type Doc[T any, S Set] struct {
 	V    T
 	read bson.Raw // in the newest version; nil if the fields of T are not known
@@ -55,9 +55,9 @@ type Doc[T any, S Set] struct {
 // MarshalBSON encodes V with the newest version.
 func (d Doc[T, S]) MarshalBSON() ([]byte, error) { return d.over(d.read) }
 
-// Over encodes V with the newest version, and with the fields that T does not have as they are in
-// stored, a document of any version. It does not use the document that d was decoded from. If T has
-// its own codec, Over encodes V alone.
+// Over encodes V with the newest version. It takes the fields that T does not have from stored, a
+// document of any version. It does not use the document that d was decoded from. If T has its own
+// codec, Over encodes V alone.
 func (d Doc[T, S]) Over(stored bson.Raw) (raw bson.Raw, err error) {
 	defer fault.In(&err, "schemaversion: over")
 	if err := codec.CheckBSON(stored); err != nil {

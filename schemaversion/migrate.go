@@ -23,22 +23,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Migrate brings all documents that work selects to a version: Newest, or an older one by the
-// steps' Down. Meanwhile documents of all versions can be read. Of the Result, Done counts
-// documents written, Skipped those of an unknown version, Failed those that a step or the server
-// refused, Remaining those that others changed each time before they were written. A version that is
-// not a number, such as "two" or 2.5, is unknown, too. Skipped ones are not named: Status counts them,
-// and Find yields a [NewerError] for each.
+// Migrate brings all documents that work selects to a version, which is Newest, or an older one by the
+// steps' Down. Meanwhile documents of all versions can be read. In the Result, Done counts documents
+// written, Skipped those of an unknown version, Failed those that a step or the server refused, and
+// Remaining those that others kept changing. A version that is not a whole number, such as "two" or
+// 2.5, is unknown too. The Result does not name Skipped documents, but Status counts them, and Find
+// yields a [NewerError] for each.
 //
 // After a run that ends with Failed and Remaining 0, every document that existed during the whole
 // run, and had a version that the steps know, has the version to. Documents that old code writes
 // after the run has passed them are found by the next run. If a run was interrupted or killed,
-// start it again: it skips documents that already have the version, which is cheap with an index on
+// start it again. It skips documents that already have the version, which is cheap with an index on
 // the version.
 //
-// Only one Migrate runs at a time. For a second one the error is [mongopatterns.ErrRunning], until
-// the first ends or, if its process was killed, has not prolonged its lease for Options.Lease; the
-// error says until when it has it. A dry run needs no lease: it runs the steps and writes nothing.
+// Only one Migrate runs at a time. A second one returns [mongopatterns.ErrRunning] until the first
+// ends or, if its process was killed, until its lease ends; the error says when that is. A dry run
+// needs no lease, because it runs the steps and writes nothing.
 //
 // Cost: 1 round trip, 3 for each batch of 1000, 3 in all for the lease; 1 document written for each that changes.
 //   - Reads by _id, or by the index on the version.

@@ -29,26 +29,28 @@ import (
 type Options struct {
 	// VersionField is the top-level field that holds the version. Default "schema_version".
 	VersionField string
-	// FirstVersion is the version of documents without the field; the first step upgrades it to the next.
+	// FirstVersion is the version of documents without the field. The first step upgrades it to the next.
 	// Default 1.
 	FirstVersion int
-	// Text: versions are written as strings, "2". Default false: as int32. Both forms can be read.
+	// Text writes versions as strings, such as "2". Both forms can be read. Default false: versions are written as
+	// int32.
 	Text bool
-	// WriteBack: Get stores a document that it upgraded, if nobody changed it meanwhile. Default
-	// false.
+	// WriteBack makes Get store a document that it upgraded, if nobody changed it meanwhile.
+	// Default false.
 	WriteBack bool
 	// Rate limits Migrate, in documents a second. Default 0: no limit.
 	Rate int
-	// Lease is how long a Migrate keeps others from starting after it was last seen alive: it
-	// prolongs its lease after each batch. It must be longer than a batch takes, and than it takes
-	// to find the first batch: without an index on the version a run first reads past all documents
+	// Lease is how long a Migrate that has died keeps others from starting. A living one prolongs
+	// its lease after each batch. So it must be longer than a batch takes, and than it takes to
+	// find the first batch. Without an index on the version, a run first reads past all documents
 	// that are already upgraded. Default 1 minute.
 	Lease time.Duration
 	// Leases is the collection of the leases. Default: a collection with the name of the documents'
 	// plus ".migrations".
 	Leases *mongo.Collection
-	// Registry and BSON encode and decode T and the types of Between. BSON is by default what the client has. Its
-	// registry cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode and decode T and the types of Between. By default BSON is what the client has. The
+	// client's registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two.
+	// Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -120,7 +122,7 @@ func newChain(steps []Step, o *Options) (chain, error) {
 func (v *Collection[T]) Newest() int { return v.core.newest() }
 
 // Indexes returns an index on the version, by collection name. Only Status, Filter and Migrate use
-// it; a small collection does not need it.
+// it, so a small collection does not need it.
 func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{v.core.coll.Name(): {{Keys: expr.D(v.core.field, 1)}}}
 }
@@ -147,8 +149,8 @@ func (v *Collection[T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{v.core.coll.Name(): expr.D("_id", 1)}
 }
 
-// Get reads a document and upgrades it to the newest version. id must have the type of the stored _id: hex
-// digits are no ObjectID.
+// Get reads a document and upgrades it to the newest version. id must have the type of the stored _id, so
+// a string of hex digits finds no ObjectID.
 //
 // Cost: 1 round trip, index _id. With Options.WriteBack 1 more and 1 document
 // written for an old one.
@@ -182,10 +184,11 @@ func (c *core) decode(made bson.Raw, out any) error {
 	return fault.Of(made.Lookup("_id"), c.codec.Decode(made, out))
 }
 
-// Find reads documents and upgrades them to the newest version. filter applies to the documents as
-// they are stored: see Filter. A nil filter selects all. If a document cannot be read, its error
-// names its _id, and the loop may continue; any other error is the last. A projection must keep the
-// version and all fields that a step reads; one that leaves out the version is mongopatterns.ErrInvalid.
+// Find reads documents and upgrades them to the newest version. filter applies to the documents as they
+// are stored (see Filter). A nil filter selects all. If a document cannot be read, its error names its
+// _id, and the loop may continue. Any other error is the last. A projection must keep the version and
+// all fields that a step reads. For one that leaves out the version, Find returns
+// mongopatterns.ErrInvalid.
 //
 // Cost: 1 round trip for each batch, index as the filter's.
 func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
@@ -234,7 +237,7 @@ func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
 	return v.core.encode(value)
 }
 
-// Insert stores a value with the newest version and returns its _id. An _id that exists is
+// Insert stores a value with the newest version and returns its _id. If the _id exists, it returns
 // mongopatterns.ErrExists.
 //
 // Cost: 1 round trip, 1 document written.
@@ -252,8 +255,8 @@ func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error)
 	return result.InsertedID, nil
 }
 
-// Update changes a document by an update of the driver's, for the newest version: an old document
-// is upgraded first. update must not change the version.
+// Update changes a document by an update as the driver takes it, written for the newest version. An
+// old document is upgraded first. update must not change the version.
 //
 // Cost: 1 round trip, 1 document written, index _id. For an old document 4 and 2.
 func (v *Collection[T]) Update(ctx context.Context, id, update any) (err error) {
@@ -265,9 +268,9 @@ func (v *Collection[T]) Update(ctx context.Context, id, update any) (err error) 
 	return v.core.update(ctx, id, update)
 }
 
-// Filter combines a condition for each version, returned by of, so that a field that has moved is
-// looked for where that version has it. of returns nil for a version whose documents are not
-// selected.
+// Filter combines the conditions that of returns for each version, so that a field that has moved
+// is looked for where that version has it. For a version whose documents are not selected, of
+// returns nil.
 func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 	var either bson.A
 	for n := v.core.first; n <= v.core.newest(); n++ {
@@ -281,8 +284,8 @@ func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 	return expr.Op("$or", either)
 }
 
-// Status counts the documents by version; -1 counts those of versions that this program does not
-// know.
+// Status counts the documents by version. The key -1 counts those of versions that this program
+// does not know.
 //
 // Cost: 1 round trip. It reads the index on the version ([Collection.Indexes]), else
 // all documents.

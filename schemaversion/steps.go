@@ -19,8 +19,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A NewerError names a document whose version this program does not know: a newer one, one before
-// the first, or a value that is not a version. It matches mongopatterns.ErrNewer.
+// A NewerError names a document whose version this program does not know, because it is newer,
+// before the first, or not a version at all. It matches mongopatterns.ErrNewer.
 type NewerError struct {
 	ID      bson.RawValue
 	Version bson.RawValue
@@ -51,8 +51,8 @@ func (e *StepError) Unwrap() error { return e.Err }
 // without the version field, and the version field of its result is ignored. It must not change the
 // _id. It may run several times, and concurrently, so it must not keep state.
 //
-// The result is stored only if the document is unchanged since the step got it. For a step of
-// Between only the fields of its struct must be unchanged; if others write other fields, the step
+// The result is stored only if the document has not changed since the step got it. For a step of
+// Between this applies only to the fields of its struct, so if others write other fields, the step
 // does not run again. For a step on documents the write compares the whole document, which together
 // with the changes must be less than 16 MB.
 type Step struct {
@@ -66,9 +66,9 @@ type Step struct {
 }
 
 // Between returns a step from the struct Old to the struct New by up, and back by down, which may
-// be nil. Fields of the document that the struct it is decoded into does not have are kept, at any
-// depth, unless the other struct has them. An element of an array keeps such fields if the step
-// does not change it, even if it moves it, or changes it in its place.
+// be nil. Fields of the document that neither struct has are kept, at any depth. An element of an
+// array keeps such fields if the step does not change it, even if it moves it, or changes it in its
+// place.
 func Between[Old, New any](up func(Old) (New, error), down func(New) (Old, error)) Step {
 	return Step{old: reflect.TypeFor[Old](), new: reflect.TypeFor[New](),
 		typed: func(c codec.Codec) (*conversion, *conversion) { return typed(c, up), typed(c, down) }}

@@ -20,25 +20,25 @@ import (
 )
 
 // Adopt copies the measurements of another collection, in the order of its _id. convert returns the series
-// and the measurements of a source document: one, or all those of a bucket (see Unwind). A nil convert
-// takes the field named Options.SeriesField as the series and the rest of the document, without its _id, as
-// one measurement; it keeps fields that M lacks. The source is not changed. work.Filter selects documents
-// of the source.
+// and the measurements of a source document, which are one, or all those of a bucket (see Unwind). A nil
+// convert takes the field named Options.SeriesField as the series and the rest of the document, without its
+// _id, as one measurement; it keeps fields that M lacks. The source is not changed. work.Filter selects
+// documents of the source.
 //
 // Each batch is stored in one transaction together with its entries in a ledger. The ledger is a collection
-// with the name of the series' collection plus ".adopt"; it holds the _id and a hash of each adopted
-// document, some 20 bytes. So Adopt can be stopped at any point and run again, with any filter, without
-// storing anything twice, and a further call takes documents that were inserted since, also with a lower
-// _id, and those that failed before. After a call that ends with Failed 0, every document that was in the
-// source during the whole call is adopted exactly once. Keep the ledger until nothing writes the source any
-// more and [Series.Compare] yields nothing; without the ledger the next call stores everything again.
+// with the name of the series' collection plus ".adopt". It holds the _id and a hash of each adopted
+// document, about 20 bytes. So Adopt can be stopped at any point and run again, with any filter, without
+// storing anything twice. A further call takes documents that were inserted since, even with a lower _id,
+// and those that failed before. After a call that ends with Failed 0, every document that was in the source
+// during the whole call is adopted exactly once. Keep the ledger until nothing writes to the source any
+// more and [Series.Compare] yields nothing. Without the ledger the next call stores everything again.
 //
 // Examined counts documents, Done measurements. Skipped counts documents that were adopted before (later
 // edits are not carried over; Compare names them) and those for which convert returns
 // [mongopatterns.ErrSkip], which the next call converts again. A document with a measurement that is not
-// valid, or for which convert returns ErrInvalid, is Failed as a whole and named; any other error of
-// convert ends the call. Of two calls at the same time one ends with [mongopatterns.ErrRunning], and perhaps
-// one that begins while the last transaction of a killed one is still being committed: run it again. Adopt
+// valid, or for which convert returns ErrInvalid, is Failed as a whole and named. Any other error of convert
+// ends the call. Of two calls at the same time one ends with [mongopatterns.ErrRunning]. A call that begins
+// while the last transaction of a killed one is still being committed may end so too; run it again. Adopt
 // returns ErrInvalid for a source with a default collation, and when it meets an _id of the source twice.
 //
 // Cost: for each batch of new measurements 4 round trips, commit included, and 1 write for each document it falls
@@ -54,15 +54,15 @@ func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 }
 
 // Compare yields the differences between the source of an Adopt and the measurements here. convert must be
-// the one of Adopt. Compare yields documents of the source that are not adopted, or were edited or deleted
-// after they were, and series whose count, first or last time, or sums of Options.Values differ. Have is
-// the value here, Want the value in the source. Compare changes nothing.
+// the one of Adopt. The differences are documents of the source that are not adopted or were edited or
+// deleted after their adoption, and series whose count, first or last time, or sums of Options.Values
+// differ. Have is the value here, and Want the value in the source. Compare changes nothing.
 //
-// A series has more measurements here if new code appended to it, or if the source lost documents, as by a
-// TTL; the problems of kind Deleted account for the latter. If a series has fewer here than the listed
-// documents explain, measurements were lost here: drop the ledger, delete the adopted measurements and
-// adopt again. Writes during Compare may show as differences. work.Filter selects documents of the source;
-// with a filter Compare does not compare series and does not find deletions.
+// A series has more measurements here if new code appended to it, or if the source lost documents, for
+// example by a TTL; the problems of kind Deleted account for the latter. If a series has fewer here than
+// the listed documents explain, measurements were lost here. Then drop the ledger, delete the adopted
+// measurements and adopt again. Writes during Compare may show as differences. work.Filter selects
+// documents of the source; with a filter Compare does not compare series and does not find deletions.
 //
 // It yields these kinds of package mongopatterns:
 //   - NotAdopted: a document of the source that is not stored here. The next Adopt takes it, unless Detail
@@ -167,8 +167,8 @@ func (c *store) summary(series bson.RawValue, t *pack.Table) *windows.Summary {
 }
 
 // Unwind returns a convert function of Adopt for buckets with an array of measurements, as package bucket
-// stores them. Adopt does not carry over measurements that are pushed into a bucket after it was adopted:
-// exclude buckets that still fill, by Work.Filter.
+// stores them. Adopt does not carry over measurements that are pushed into a bucket after it was adopted,
+// so exclude buckets that still fill, by Work.Filter.
 func (s *Series[ID, M]) Unwind(seriesField, arrayField string) func(doc bson.Raw) (ID, []M, error) {
 	return func(doc bson.Raw) (series ID, all []M, err error) {
 		if series, err = codec.DecodeValue[ID](s.core.Codec, value.Lookup(doc, seriesField)); err != nil {

@@ -19,10 +19,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Aggregate returns the aggregates of series at or after from and before to; a zero time sets no limit. It
-// uses the stored sums of documents whose window lies in the range. The server sends measurements, to be
-// decoded here, only from the windows that from and to cut. Without measurements Count is 0, and there is no
-// error.
+// Aggregate returns the aggregates of series at or after from and before to. A zero time sets no limit. It
+// uses the stored sums of documents whose window lies in the range, and reads and decodes measurements only
+// in the windows that from and to cut. If there are no measurements, Count is 0 and the error is nil.
 //
 // Cost: 1 round trip, more for many documents, index {series, start}; 1 key and 1 document for each document
 // of the range.

@@ -28,8 +28,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
-// Append adds one measurement as a block of its own, which takes some seventy bytes. If several
-// measurements come together, use AppendMany; if they come one after another, use a [Gatherer].
+// Append adds one measurement as a block of its own, which takes about seventy bytes. If several
+// measurements come together, use AppendMany. If they come one after another, use a [Gatherer].
 //
 // Cost: that of AppendMany.
 func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
@@ -47,15 +47,15 @@ func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) 
 // of them at a time (10,000 by default, at most Work.BatchBytes), groups them by document, packs each group
 // into a block and sends one unordered bulk write. A nil items adds nothing.
 //
-// The Result tells the outcomes apart, also after an error: Done measurements are stored, Skipped ones were
-// stored before (Options.BatchField), Failed ones were refused, with an error at the end, and Unknown ones, at most one batch, got no
-// answer. Measurements that the Result does not count were not stored. A measurement that is not valid ends
-// the call with an ErrInvalid that names its index, after those before it are stored.
+// The Result tells the outcomes apart, even after an error. Done measurements are stored. Skipped ones were stored before
+// (Options.BatchField). Failed ones were refused, and AppendMany returns an error at its end. Unknown ones, at most one
+// batch, got no answer. Measurements that the Result does not count were not stored. A measurement that is not valid ends
+// the call, after those before it are stored, with an ErrInvalid that names its index.
 //
-// With BatchField the same items can be given again with the same Work: a block of the same measurements in
-// the same order is not stored again. This holds for at least ten minutes, after which Compact, Replace or
-// Delete removes the ID of the block. Without BatchField give only what is not stored; Unknown measurements
-// may then be stored twice.
+// With BatchField the same items can be given again with the same Work, because a block of the same
+// measurements in the same order is not stored again. This holds for at least ten minutes, after which
+// Compact, Replace or Delete removes the ID of the block. Without BatchField give only what is not stored.
+// Unknown measurements may then be stored twice.
 //
 // Cost: 1 round trip for each batch, and 1 document written for each document in it, index _id.
 //   - A batch that meets full documents or known blocks: 2 more for as often as that happens; the first batch of a

@@ -12,12 +12,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
-// Archive moves the documents whose window ended at or before before into target, each batch (by default
-// 100 documents) in a transaction: every document is in exactly one of the two collections at any time. It
-// can be stopped and run again. Late data may start a new document of an archived window, which a later
-// Archive adds to the target. work.Filter selects documents. target is another collection of the same
-// database; Archive creates it if it does not exist. A document with an empty timestamp in a top-level field, which the
-// server would replace, stays and is Failed.
+// Archive moves the documents whose window ended at or before the time before into target. Each batch (by default 100
+// documents) is a transaction, so every document is in exactly one of the two collections at any time. It can be
+// stopped and run again. Late data may start a new document of an archived window, which a later Archive adds to the
+// target. work.Filter selects documents. target is another collection of the same database; Archive creates it if it
+// does not exist. A document with an empty timestamp in a top-level field, which the server would replace, stays and is
+// Failed.
 //
 // To index and read target, make a second Series with the same options but without BatchField.
 //

@@ -25,7 +25,7 @@ const (
 	// measurements again.
 	Damaged mongopatterns.ProblemKind = "damaged"
 	// Newer is a document with a block that a later version of this package wrote. Reads of its window end
-	// with ErrNewer, and this version does not rewrite it: upgrade this program.
+	// with ErrNewer, and this version does not rewrite it. Upgrade this program.
 	Newer mongopatterns.ProblemKind = "newer"
 )
 
@@ -45,16 +45,17 @@ func (s *Series[ID, M]) measured() (paths []string) {
 }
 
 // Check reads the documents that work selects, decodes them and yields their problems. It accepts what rounding
-// to 34 digits may change in a sum, for each measurement 1e-33 of the absolute numbers. Where these together
-// exceed the largest Decimal128, it accepts an infinity or NaN, because the order of the additions decides.
+// to 34 digits may change in a sum, which is, for each measurement, 1e-33 of the sum of the absolute numbers.
+// Where that sum exceeds the largest Decimal128, it accepts an infinity or NaN, because the order of the
+// additions decides.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - WrongField: a count, sum or other derived field with a wrong value. Repair computes it again.
-//   - OutsideWindow: a measurement whose time is outside the document's window: a read of its range misses it.
-//     Delete and append it, or adopt it again.
-//   - Malformed: a start that is not a date or does not begin a window: reads miss the document. Without an ID
-//     it is a SeriesField, or the Min or Max of a Value, that no document has: a name is misspelt, or the data
-//     does not exist yet; Check finds it only without Work.Filter.
+//   - OutsideWindow: a measurement whose time is outside the document's window, so that a read of its range
+//     misses it. Delete and append it, or adopt it again.
+//   - Malformed: a start that is not a date or does not begin a window, so that reads miss the document. A
+//     Malformed problem without an ID names a SeriesField, or the Min or Max of a Value, that no document has.
+//     Either the name is misspelt, or the data does not exist yet. Check finds it only without Work.Filter.
 //
 // Cost: 2 round trips, and 1 for each batch of 100 documents; scans the collection by _id.
 //   - If M is not a struct: 1 for each of Values.

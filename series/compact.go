@@ -18,13 +18,13 @@ import (
 )
 
 // Compact merges the blocks of each document into one, sorted by time, which takes less space. work.Filter
-// selects documents of the collection: use a filter on the start to exclude windows that still fill,
+// selects documents of the collection. Use a filter on the start to exclude windows that still fill,
 // because those would be rewritten again and again. Compact does not write documents with one block, so it
 // can be stopped and run again.
 //
 // Blocks that are appended meanwhile stay as further blocks. A document that another call compacts or edits
 // meanwhile is Skipped. A damaged document is Failed and not changed. With Options.BatchField Compact
-// removes the IDs of batches that are ten minutes old or older: a batch that is repeated after that is
+// removes the IDs of batches that are ten minutes old or older, so a batch that is repeated after that is
 // stored twice.
 //
 // Cost: 1 round trip, and for each batch of 100 documents 1 to read and 1 to write, 1 document for each with several

@@ -1,23 +1,24 @@
 // Package series stores the measurements of a series as packed blocks, in one document for a window of the series.
-// On disk a measurement of three values takes 3 bytes where they are smooth decimals, 24 where they are random
-// doubles at irregular times, and 37 with a random string as well. As a document of its own it takes 19, 37 and 57
-// (all zstd, without indexes; cmd/patternbench measures it as "kinds of data").
+// On disk a measurement of three values takes 3 bytes if they are smooth decimals, 24 if they are random doubles
+// at irregular times, and 37 with a random string as well. As a document of its own it takes 19, 37 and 57 bytes
+// (all with zstd, without indexes; cmd/patternbench measures it as "kinds of data").
 //
 // # When to use it, and when not
 //
 // Use it for measurements that are appended in batches, read by range and aggregated. docs/benchmarks.md
-// compares it with the server's own time-series collections: it takes less disk space and less server time
-// to store, and reads a month in milliseconds. Do not use it
+// compares it with the server's own time-series collections. It takes less disk space and less server time
+// to store, and reads a month in milliseconds. Do not use it:
 //
-//   - if queries must find single measurements: the server cannot look into a block, only at the sums,
-//   - if documents should be readable, or measurements have IDs,
-//   - if measurements are edited often: a Replace or Delete rewrites the whole document.
+//   - If queries must find single measurements, because the server cannot look into a block, only at the sums.
+//   - If documents should be readable, or measurements have IDs.
+//   - If measurements are edited often, because a Replace or Delete rewrites the whole document.
 //
-// Package bucket is for these, with block_compressor=zstd. Choose a window that holds some thousand
-// measurements: days or months.
+// In these cases use package bucket, with block_compressor=zstd. Choose a window that holds some
+// thousand measurements, such as a day or a month.
 //
-// The cost of a measurement depends on how many measurements of its series are in the batch. This is the
-// server's CPU time to store one, relative to a plain document with an index on series and time:
+// The cost of a measurement depends on how many measurements of its series are in the batch. This table
+// shows the server's CPU time to store a measurement, relative to a plain document with an index on
+// series and time:
 //
 //	of one series in a batch         1       10          20          100         1,000
 //	three numbers                    6–10    0.9–1.1     0.4–0.6     0.2–0.3     0.1–0.3
@@ -52,12 +53,12 @@
 // Then the next document of the same window begins, with n: 1.
 //
 // A block holds columns, one for each field. Times, integers and doubles with few decimal places (21.5,
-// not 1/3) are stored as integers: their differences from their neighbours, or from a line through 128 of
+// not 1/3) are stored as integers, whose differences from their neighbours, or from a line through 128 of
 // them, are bit-packed. Other doubles are stored by their bits. Every number is read back exactly and with
 // its type. Each distinct value of any other type (strings, booleans, whole nested documents and arrays)
 // is stored once, compressed if that makes it smaller. Fields may be missing. A checksum detects damage,
-// and also a block that was written for another series or window. A block has a version: a program that
-// meets a later version returns [mongopatterns.ErrNewer] and does not change the block.
+// and also a block that was written for another series or window. A block has a version. If a program
+// meets a later version, it returns [mongopatterns.ErrNewer] and does not change the block.
 //
 // # The calls
 //
@@ -78,8 +79,8 @@
 //	stats, err := s.Aggregate(ctx, 12345, from, to)
 //	mean, deviation := stats.Values["temperature"].Mean(), stats.Values["temperature"].StdDev()
 //
-// The type parameters are those of the key of a series, here a sensor, and of a measurement. Package
-// timeseries explains windows and values.
+// The type parameters are the type of the key of a series, here a sensor, and the type of a
+// measurement. Package timeseries explains windows and values.
 //
 // If measurements arrive one by one, a [Gatherer] collects them into blocks. Those that it has not flushed
 // are lost if the process crashes:
@@ -88,8 +89,8 @@
 //	go g.Run(ctx, func(err error) { log.Print(err) }) // flushes; closes g when ctx ends
 //	err = g.Append(ctx, 12345, Reading{now, 40})
 //
-// Compact windows that have ended, for example once a day. Reads do not need it; it saves space if batches
-// were small:
+// Compact windows that have ended, for example once a day. Reads do not need it, but it saves space if
+// batches were small:
 //
 //	_, err = s.Compact(ctx, &mongopatterns.Work{Filter: bson.M{"start_date": bson.M{"$lt": today}}})
 //
@@ -97,25 +98,25 @@
 //
 // A [timeseries.Value] with only Field keeps sum, squares, min, max and count below stats.<field>. Sums
 // and sums of squares are Decimal128, exact to 34 digits in whatever order batches come, and so are mean
-// and variance; Options.Values says how doubles count. Your pipelines can use the sums on the server:
-// stats.temperature.sum / count. Sums of parts of a window are not stored, but computed from its blocks,
-// which takes 0.1 µs for a measurement.
+// and variance. Options.Values says how doubles count. Your pipelines can use the sums on the server,
+// such as stats.temperature.sum / count. Sums of parts of a window are not stored, but computed from its
+// blocks, which takes 0.1 µs for a measurement.
 //
 // # Concurrency
 //
 // Any number of processes may write the same series, if they use the same window and options. If other
 // writers have filled the document, an append looks up the newest one and tries again. Compact keeps the
-// blocks that are appended while it works. Replace and Delete try again if the document has changed;
-// Repair passes over it. All calls join the transaction in their context. After an error from a call that
-// writes, abort it.
+// blocks that are appended while it works. If the document has changed meanwhile, Replace and Delete try
+// again, and Repair passes over it. All calls join the transaction in their context. After an error from
+// a call that writes, abort it.
 //
 // # Failures
 //
-// With Options.BatchField a batch that is repeated unchanged within ten minutes is stored once; without
+// With Options.BatchField a batch that is repeated unchanged within ten minutes is stored once. Without
 // it, repeating a batch that got no answer may store it twice. A repeated Delete returns
 // [mongopatterns.ErrNotFound], or deletes a second measurement of the same time. A read of a window with a
 // damaged block ends with [ErrDamaged], which names the document; Check lists all damaged documents.
-// Archive and Adopt use transactions and need a replica set; they can be stopped and run again, and so can
+// Archive and Adopt use transactions and need a replica set. They can be stopped and run again, and so can
 // Compact.
 //
 // # Costs
@@ -135,30 +136,29 @@
 //	Compare                      a scan of the source and of the collection, which is decoded
 //	Check, Repair                a scan of the collection, which is decoded
 //
-// Indexes: {series, start} for all reads; with Options.BatchField also {series, start, "batches.id"},
-// unique. To archive all series at once, create an index on {start} yourself; without it Archive scans the
-// collection.
+// All reads use the index {series, start}. With Options.BatchField there is also a unique index {series,
+// start, "batches.id"}. To archive all series at once, create an index on {start} yourself, because
+// without it Archive scans the collection.
 //
 // # Adoption and maintenance
 //
 // [Series.Adopt] copies plain documents or, with [Series.Unwind], buckets with arrays, while old code still
 // inserts documents into the source. A ledger, a collection with the name of this one plus ".adopt", records
 // which documents were copied, and [Series.Compare] then lists the differences. Adopt does not carry over
-// later edits and deletions of the source. It guarantees nothing after the ledger or the source was dropped
-// and created again, after the source or its database was renamed, or for writes to the source that were
-// rolled back (w: 1). [Series.Documents] converts
-// back to plain documents. After adding a Value, run Repair once all writers have it; until then Aggregate
-// returns for it only what was appended since.
+// later edits and deletions of the source. It guarantees nothing if the ledger or the source was dropped and
+// created again, if the source or its database was renamed, or for writes to the source that were rolled
+// back (w: 1). [Series.Documents] converts back to plain documents. After adding a Value, run Repair once
+// all writers have it. Until then Aggregate returns for it only what was appended since.
 //
 // [Series.Archive] moves old documents to another collection. To delete them instead, set Options.EndField,
 // run Repair if there are documents without it, and create a TTL index on it.
 //
 // # Sharding
 //
-// Shard by {series, start}: then every write, and every read of a range of a series, goes to the shards
-// that hold it, and the unique index starts with the key. Appends name only _id, which takes a third less
-// server time, until a router asks for the shard key: so the first append of each process is sent twice
-// (in a transaction of yours the transaction runs again).
+// Shard by {series, start}, so that every write, and every read of a range of a series, goes only to the
+// shards that hold it. The unique index starts with this key. Appends name only _id, which takes a third
+// less server time, until a router asks for the shard key. So the first append of each process is sent
+// twice; in a transaction of yours the transaction runs again.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package series

@@ -24,8 +24,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Replace replaces the stored measurement with exactly m's time by m. If there are several with that time,
-// it replaces the first, and m comes after the others. It returns ErrNotFound if there is no such
+// Replace replaces the stored measurement that has exactly m's time with m. If there are several with that
+// time, it replaces the first, and m comes after the others. It returns ErrNotFound if there is no such
 // measurement. One write compacts the document and sets its sums. If another writer has changed the
 // document, Replace tries again; after 16 attempts it returns ErrConflict.
 //
@@ -42,9 +42,9 @@ func (s *Series[ID, M]) Replace(ctx context.Context, series ID, m M) (err error)
 	return c.edit(ctx, one.All[0].Place, t.Times[0], t)
 }
 
-// Delete removes the measurement of series at exactly this time; if there are several, the first, and a
-// repetition removes the next. It writes as Replace does and has the same errors. A document that becomes
-// empty stays, with count 0.
+// Delete removes the measurement of series at exactly this time. If there are several, it removes the
+// first, and a repeated call removes the next. It writes as Replace does and has the same errors. A
+// document that becomes empty stays, with count 0.
 //
 // Cost: that of Replace.
 func (s *Series[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (err error) {

@@ -26,16 +26,16 @@ type GathererOptions struct {
 	MaxCount int
 	// MaxBytes is the largest number of bytes of measurements that wait. Default 8 MiB.
 	MaxBytes int
-	// Interval is the longest time between flushes: an Append that comes later than that after the last
-	// flush flushes, and Run flushes at this interval. Default 0: Append flushes only for MaxCount and
+	// Interval is the longest time between flushes. An Append flushes if the last flush is longer ago
+	// than that, and Run flushes at this interval. Default 0: Append flushes only for MaxCount and
 	// MaxBytes, and Run every 10 seconds.
 	Interval time.Duration
 }
 
-// A Gatherer collects measurements that come one by one, so that they are stored in large blocks: a block
+// A Gatherer collects measurements that come one by one, so that they are stored in large blocks. A block
 // of one measurement takes the server as much time as a block of a hundred, and thirty times as many bytes
-// for a measurement. Waiting measurements are lost if the process crashes: at most MaxCount and, with Run,
-// those of the last Interval. A Gatherer is safe for concurrent use.
+// for a measurement. If the process crashes, waiting measurements are lost, which are at most MaxCount
+// and, with Run, those of the last Interval. A Gatherer is safe for concurrent use.
 type Gatherer[ID, M any] struct{ core *gatherer }
 
 type gatherer struct {
@@ -100,10 +100,10 @@ func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gathere
 	return &Gatherer[ID, M]{c}, nil
 }
 
-// Append takes a measurement, which waits until a flush: nil means taken, and not yet stored. It flushes first if MaxCount, MaxBytes or Interval
-// requires it. If that flush fails, m is not taken, so that memory stays bounded; the measurements that
-// waited still wait, except those that a [RefusedError] returns. A measurement that cannot be stored is
-// refused at once with ErrInvalid.
+// Append buffers the measurement; nil means buffered, not stored. It flushes first if MaxCount, MaxBytes or Interval
+// requires it. If that flush fails, m is not buffered, so that memory stays bounded. The measurements that waited still
+// wait, except those that a [RefusedError] returns. A measurement that cannot be stored is refused at once with
+// ErrInvalid.
 //
 // Cost: mostly none; when it flushes, that of Flush.
 func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
@@ -133,11 +133,11 @@ func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error
 	}
 }
 
-// Flush stores all waiting measurements. After an error nothing is lost: measurements that are not known to
-// be stored wait for the next flush, in the same blocks. So with Options.BatchField those that got no
-// answer (Result.Unknown) are stored once; without it, they may be stored twice. Measurements that the
-// server refuses, for example because of a validator, do not wait any longer: a [RefusedError] returns
-// them, once.
+// Flush stores all waiting measurements. After an error nothing is lost, because measurements that are not
+// known to be stored wait for the next flush, in the same blocks. So with Options.BatchField those that got
+// no answer (Result.Unknown) are stored once. Without it, they may be stored twice. Measurements that the
+// server refuses, for example because of a validator, do not wait any longer; a [RefusedError] returns them
+// once.
 //
 // Cost: that of AppendMany; none if nothing waits.
 func (g *Gatherer[ID, M]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
@@ -175,8 +175,8 @@ func unpack[M any](c *store, b *block) ([]M, error) {
 	return decode[M](c, &t, 0, len(t.Times))
 }
 
-// Close flushes and refuses later Appends with ErrClosed. After an error call it again: measurements that
-// were not stored still wait, except those that a [RefusedError] returns.
+// Close flushes and refuses later Appends with ErrClosed. After an error call it again, because
+// measurements that were not stored still wait, except those that a [RefusedError] returns.
 //
 // Cost: that of Flush.
 func (g *Gatherer[ID, M]) Close(ctx context.Context) (err error) {
@@ -189,9 +189,9 @@ func (g *Gatherer[ID, M]) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// Run flushes every Interval until ctx is done, then closes the gatherer. Each of these calls takes 10 s at
-// most and is not interrupted when ctx ends, so that no write is left unanswered because of that. Errors of
-// a flush go to failed, which may be nil; measurements that were not stored wait for the next flush. Run
+// Run flushes every Interval until ctx is done, and then closes the gatherer. Each of these calls takes at
+// most 10 s and is not interrupted when ctx ends, so that it still gets the server's answer. Errors of a
+// flush go to failed, which may be nil. Measurements that were not stored wait for the next flush. Run
 // returns the error of the Close.
 //
 // Cost: that of Flush at each interval.

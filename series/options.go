@@ -50,29 +50,30 @@ type Options struct {
 	// has read a document does not write to a later one with the same _id, created after the first was
 	// archived or expired. Default "mark".
 	MarkField string
-	// BatchField is an array of {id, at}: the ID of each batch, by which a repeated batch is recognized,
-	// and the time it was stored by the clock of its writer. Compact, Replace and Delete keep the entries
-	// of the last ten minutes. If it is set, EnsureIndexes must have run, and New refuses an M that is or contains a
-	// Go map. Default "": no de-duplication.
+	// BatchField is an array of {id, at}. id is the ID of a batch, by which a repeated batch is recognized, and at
+	// the time when it was stored, by the clock of its writer. Compact, Replace and Delete keep the entries of the
+	// last ten minutes. If it is set, EnsureIndexes must have run, and New refuses an M that is or contains a Go
+	// map. Default "": no de-duplication.
 	BatchField string
 
 	// TimeField is the field of a measurement with its time, a BSON date. Default
 	// "timestamp".
 	TimeField string
-	// Values are the numbers whose aggregates documents keep; their Field is a plain name. Sum and Squares
+	// Values are the numbers whose aggregates documents keep. Their Field is a plain name. Sum and Squares
 	// are Decimal128, exact up to 34 digits in whatever order measurements come. A double counts as the
 	// decimal of up to 15 digits that converts back to the same double (ten times 0.1 is 1) or, if there is
 	// no such decimal, as one of 16 to 18. Default none: only the number of measurements is kept.
 	Values []timeseries.Value
 
-	// MaxCount and MaxBytes bound a document: once it has so many measurements, or bytes of blocks, the
+	// MaxCount and MaxBytes bound a document. Once it has so many measurements, or bytes of blocks, the
 	// next batch begins a further document of the same window. Each writer may exceed a bound by a
 	// sixteenth before it notices. Default 100,000 and 256 KiB.
 	MaxCount, MaxBytes int
 
-	// Registry and BSON encode series and measurements, and decode measurements. BSON is by default what the client
-	// has. Its registry cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the
-	// driver's. With either of them, encoding and decoding a flat struct takes about ten times as long.
+	// Registry and BSON encode series and measurements, and decode measurements. By default BSON is what the client
+	// has. The client's registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares
+	// the two. Default nil: the driver's. With either of them, encoding and decoding a flat struct takes about ten
+	// times as long.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -25,8 +25,8 @@ import (
 )
 
 // Range returns the measurements of series at or after from and before to in time order, wherever they are
-// stored; those of one millisecond document by document in the order they arrived. A zero time sets no
-// limit. Memory holds one window. A damaged block ends it with ErrDamaged.
+// stored. Those of the same millisecond come document by document in the order in which they arrived. A
+// zero time sets no limit. Memory holds one window. A damaged block ends it with ErrDamaged.
 //
 // Cost: 1 round trip, index {series, start}, no sort on the server; 1 key and 1 document for each document of the
 // range.
@@ -57,7 +57,7 @@ func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time
 	})
 }
 
-// Latest returns the measurement of series with the latest time, ErrNotFound if the series is empty.
+// Latest returns the measurement of series with the latest time, or ErrNotFound if the series is empty.
 //
 // Cost: 1 round trip, index {series, start}, no sort on the server; 2 documents. A newest window of several
 // documents: 1 more.
@@ -100,7 +100,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 }
 
 // Documents returns the measurements as plain documents, {series, timestamp, temperature, …}, the form that
-// Adopt takes: use it to leave this layout, or to give the data to other programs. It reads stored
+// Adopt takes. Use it to leave this layout, or to give the data to other programs. It reads stored
 // documents in the order of _id and yields the measurements of each in time order. work.Filter selects
 // stored documents.
 //

@@ -43,11 +43,11 @@ type store struct {
 
 // New returns a Series over coll. It does no I/O; opts may be nil.
 //
-// ID identifies a series: a string, a number, an ObjectID or a small struct. M is a measurement: a struct,
-// map or bson.D that encodes to a document that contains its time. Its numbers, dates, strings and booleans
-// are packed. A nested document or array is stored whole, equal ones once, and its contents cannot be
-// summed. All programs that write one collection must use the same window and options. With Options.BatchField a
-// measurement cannot contain a Go map of several fields: their order is random, and a repeated batch would not be
+// ID identifies a series: a string, a number, an ObjectID or a small struct. M is a measurement: a struct, map or
+// bson.D that encodes to a document that contains its time. Its numbers, dates, strings and booleans are packed.
+// A nested document or array is stored whole, equal ones only once, and its contents cannot be summed. All
+// programs that write one collection must use the same window and options. With Options.BatchField a measurement
+// cannot contain a Go map of several fields, because their order is random and a repeated batch would not be
 // recognized.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Series[ID, M], err error) {
 	defer fault.In(&err, "series: new")
@@ -93,9 +93,9 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 	return c, nil
 }
 
-// Indexes returns the indexes Series uses besides _id: {series: 1, start: 1}, which every read uses; with
-// Options.BatchField also the unique {series: 1, start: 1, "batches.id": 1}, restricted to documents that
-// hold the ID of a batch.
+// Indexes returns the indexes that Series uses besides _id. Every read uses {series: 1, start: 1}. With
+// Options.BatchField there is also the unique {series: 1, start: 1, "batches.id": 1}, restricted to
+// documents that hold the ID of a batch.
 func (s *Series[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
 	models := []mongo.IndexModel{{Keys: c.Keys()}}
@@ -114,8 +114,8 @@ func (s *Series[ID, M]) Indexes() map[string][]mongo.IndexModel {
 func (c *store) batchID() string { return c.opts.BatchField + ".id" }
 
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
-// other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
-// treat different series as equal, with ErrInvalid.
+// other options, it returns ErrIndexConflict. It returns ErrInvalid if the collection has a default
+// collation, which could treat different series as equal.
 //
 // Cost: 2 round trips, 3 if an index is missing.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
@@ -138,7 +138,7 @@ func (s *Series[ID, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{s.core.Coll.Name(): s.core.Keys()}
 }
 
-// Filter selects the documents that can hold measurements of series at or after from and before to; a zero
+// Filter selects the documents that can hold measurements of series at or after from and before to. A zero
 // time sets no limit. It uses the index {series, start}.
 func (s *Series[ID, M]) Filter(series ID, from, to time.Time) bson.D {
 	return s.core.Filter(series, from, to)

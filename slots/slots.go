@@ -38,7 +38,7 @@ type Options struct {
 	SeriesField string             // the key of the series. Default "series"
 	StartField  string             // the window's first instant. Default "start"
 	EndField    string             // the window's end. Default "": not stored
-	EndTime     timeseries.EndTime // which instant that is. Default LastMillisecond
+	EndTime     timeseries.EndTime // which instant EndField holds. Default LastMillisecond
 	DataField   string             // holds the slots. Default "data"
 	// Levels are the units of time that the nested keys of DataField count, outermost first: one to three,
 	// each a whole multiple of the next. The last one is the length of a slot. Default time.Hour,
@@ -46,11 +46,11 @@ type Options struct {
 	Levels []time.Duration
 
 	// Metadata returns further fields that the first write of a document stores. They and one slot must fit
-	// into a document together. Default nil: no further fields.
+	// into one document. Default nil: no further fields.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON encode and decode. BSON is by default what the client has. Its registry cannot be read: if it
-	// has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode and decode. By default BSON is what the client has. The client's registry cannot be
+	// read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -58,8 +58,8 @@ type Options struct {
 // Slots stores at most one measurement of type M in each slot of time of a series, in one document for a
 // window of the series. ID is the type of the key of a series. Slots is safe for concurrent use.
 //
-// The keys of slots count the time elapsed since the window began, not the hours of the clock: a day on
-// which the clock is set back has an hour "24", and one on which it is set forward ends with "22".
+// The keys of slots count the time elapsed since the window began, not the hours of the clock. So a day
+// on which the clock is set back has an hour "24", and one on which it is set forward ends with "22".
 type Slots[ID, M any] struct{ core *grid }
 
 var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
@@ -135,8 +135,8 @@ func (s *Slots[ID, M]) Indexes() map[string][]mongo.IndexModel {
 }
 
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
-// other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
-// treat different series as equal, with ErrInvalid.
+// other options, it returns ErrIndexConflict. It returns ErrInvalid if the collection has a default
+// collation, which could treat different series as equal.
 //
 // Cost: 2 round trips, 3 if an index is missing.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
@@ -157,14 +157,15 @@ func (s *Slots[ID, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{s.core.Coll.Name(): s.core.Keys()}
 }
 
-// Filter selects the documents that can hold slots of series at or after from and before to; a zero time
+// Filter selects the documents that can hold slots of series at or after from and before to. A zero time
 // sets no limit.
 func (s *Slots[ID, M]) Filter(series ID, from, to time.Time) bson.D {
 	return s.core.Filter(series, from, to)
 }
 
-// Path is the field of the slot that holds t, in the document of its window: "data.15.4". For a time that no slot can
-// have, because it is zero or not in the years 1 to 9999, it is empty, which the server refuses in an update.
+// Path returns the field of the slot that holds t, in the document of its window, such as "data.15.4". For a time
+// that no slot can have, because it is zero or not in the years 1 to 9999, it returns an empty path, which the server
+// refuses in an update.
 func (s *Slots[ID, M]) Path(t time.Time) string {
 	if windows.CheckTime(t) != nil {
 		return ""
@@ -201,11 +202,10 @@ func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (er
 	return err
 }
 
-// SetMany sets slots of any series in any order, Work.BatchSize of them at a time, 10,000 by default. If a
-// slot comes several times, the last value stays. The Result counts the slots that are stored (Done),
-// refused (Failed, with an error at the end) and without an answer (Unknown). A slot that is not valid ends the call with an
-// ErrInvalid that names its index, after those before it are stored. A nil sequence sets nothing. SetMany
-// can be repeated.
+// SetMany sets slots of any series in any order, Work.BatchSize of them at a time, 10,000 by default. If a slot comes
+// several times, the last value stays. The Result counts the slots that were stored (Done), refused (Failed, with an
+// error at the end) and sent without an answer (Unknown). A slot that is not valid ends the call, after those before it
+// are stored, with an ErrInvalid that names its index. A nil sequence sets nothing. SetMany can be repeated.
 //
 // Cost: 1 round trip for each batch and 1 document written for each document in it; index {series, start}, 1 key
 // each.
@@ -371,8 +371,8 @@ func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err 
 	return p.Named(t.UnixMilli(), "", err)
 }
 
-// Get returns the measurement in the slot that holds t, ErrNotFound if it is empty. The server sends only
-// the slot. If the series has documents whose start is a string, the error says so: run Adopt.
+// Get returns the measurement in the slot that holds t, or ErrNotFound if it is empty. The server sends
+// only the slot. If the series has documents whose start is a string, the error says so; then run Adopt.
 //
 // Cost: 1 round trip, index {series, start}, 1 key. No document: 1 more, to look for times that are stored as
 // strings.
@@ -411,8 +411,8 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 }
 
 // Range returns the slots of series that begin at or after from and before to, in order. A zero time sets
-// no limit. For a range within one window the server sends only its slots; for a longer one it sends whole
-// windows.
+// no limit. For a range within one window the server sends only the slots of the range. For a longer one
+// it sends whole windows.
 //
 // Cost: 1 round trip, index {series, start}, no sort on the server; 1 key and 1 document for each window.
 //   - More than 101 documents or 16 MiB: 1 for each further batch.
@@ -511,7 +511,7 @@ func (g *grid) entries(doc bson.Raw) (out []windows.Entry, _ error) {
 	return out, nil
 }
 
-// Latest returns the slot of series with the latest time, ErrNotFound if all slots are empty.
+// Latest returns the slot of series with the latest time, or ErrNotFound if all slots are empty.
 //
 // Cost: 1 round trip, index {series, start}, 1 key; 1 more for each newest window that Delete has emptied.
 func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err error) {
@@ -547,10 +547,10 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 //
 // It yields these kinds of package mongopatterns:
 //   - WrongField: an end that is not the window's. Repair sets it.
-//   - Malformed: a start that is not a date or does not begin a window: reads miss the document. Adopt
-//     converts times that are stored as strings. Without an ID it is a SeriesField or DataField that no
-//     document has: its name is misspelt, or the data does not exist yet; Check finds it only without
-//     Work.Filter.
+//   - Malformed: a start that is not a date or does not begin a window, so that reads miss the
+//     document. Adopt converts times that are stored as strings. A Malformed problem without an ID
+//     names a SeriesField or DataField that no document has. Either its name is misspelt, or the data
+//     does not exist yet. Check finds it only without Work.Filter.
 //
 // Cost: 3 round trips, and 1 for each batch; scans the collection by _id.
 func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -581,12 +581,12 @@ func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$set", ends)}
 }
 
-// Archive moves the documents whose window ended at or before before into target, each batch (by default
-// 100 documents, at most 8 MiB) in a transaction: every document is in exactly one of the two collections
-// at any time. It can be stopped and run again. Late data may create a new document of an archived window;
-// when a later Archive moves it, its slots replace the archived ones. work.Filter selects documents. target
-// is another collection of the same database; Archive creates it if it does not exist. To index and read it,
-// make a second Slots with the same options, and call its EnsureIndexes before Archive.
+// Archive moves the documents whose window ended at or before the time before into target. Each batch (by
+// default 100 documents, at most 8 MiB) is a transaction, so every document is in exactly one of the two
+// collections at any time. It can be stopped and run again. Late data may create a new document of an
+// archived window. When a later Archive moves it, its slots replace the archived ones. work.Filter selects
+// documents. target is another collection of the same database; Archive creates it if it does not exist. To
+// index and read it, make a second Slots with the same options, and call its EnsureIndexes before Archive.
 //
 // Cost: 2 round trips, and for each batch 4, commit included, and 2 writes for each document.
 //   - 1 more to create target, and more for many documents, to find them.
@@ -630,14 +630,14 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.Within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }
 
-// Adopt converts documents of slots whose start is stored as a string: "2021-07-05 00:00:00" becomes a
-// date. A nil parse reads RFC 3339, that form and "2021-07-05", as UTC. If the window already has a
-// document with a date, that document gets the slots that it lacks and keeps its own value of slots that
-// both have. A document whose start does not begin a window is Failed and named. Adopt can be stopped and
-// run again, also while old code sets slots in documents with strings: a slot that is set during the
-// conversion is converted with its document, or goes to a new document with a string for the next call. A
-// document that was deleted meanwhile is Skipped. EnsureIndexes must have run, because otherwise a writer
-// could create a second document of the window.
+// Adopt converts documents of slots whose start is stored as a string, such as "2021-07-05 00:00:00",
+// into documents with a date. A nil parse reads RFC 3339, that form and "2021-07-05", as UTC. If the
+// window already has a document with a date, that document gets the slots that it lacks and keeps its own
+// value of slots that both have. A document whose start does not begin a window is Failed and named.
+// Adopt can be stopped and run again, also while old code sets slots in documents with strings. A slot
+// that is set during the conversion is either converted with its document, or goes to a new document with
+// a string, which the next call converts. A document that was deleted meanwhile is Skipped. EnsureIndexes
+// must have run, because otherwise a writer could create a second document of the window.
 //
 // Cost: 1 round trip to begin, and for each batch of 100 documents 4, commit included, and 2 writes for each
 // document.

@@ -19,22 +19,22 @@ import (
 
 // The kinds of problems that Check finds.
 const (
-	// MissingCold: a hot document without a cold one. Repair inserts one with the ID alone, or
-	// with the fields that it moves there.
+	// MissingCold: a hot document has no cold one. Repair inserts one with the ID alone, or with
+	// the fields that it moves there.
 	MissingCold mongopatterns.ProblemKind = "no cold document"
-	// Misplaced: a cold field in the hot document that is newer than the cold document's, or the
+	// Misplaced: the hot document has a cold field that is newer than the cold document's, or the
 	// only one. Repair moves it, and overwrites the cold document's value.
 	Misplaced mongopatterns.ProblemKind = "cold field in the hot document"
-	// InBoth: a number, an array or a document that old code has written to a cold field of the
-	// hot document, and that may be a fragment of the cold document's value, as $inc, $push and
-	// $set of a part leave it. Until somebody decides, the cold document's value is used. Adopt
-	// and Repair leave both, and count the document as Remaining, unless Options.Prefer is set.
+	// InBoth: old code has written a number, an array or a document to a cold field of the hot
+	// document, and it may be only a fragment of the cold document's value, as $inc, $push and $set
+	// of a part leave it. Until somebody decides, the cold document's value is used. Adopt and
+	// Repair leave both, and count the document as Remaining, unless Options.Prefer is set.
 	InBoth mongopatterns.ProblemKind = "in both documents"
 )
 
-// Check reads both collections and yields what is wrong. Work.Filter selects hot documents;
-// with a filter it does not look for orphans. Problems that a write may have caused meanwhile
-// are checked again, in a transaction.
+// Check reads both collections and yields what is wrong. Work.Filter selects hot documents; with a
+// filter Check does not look for orphans. Problems that a write may have caused meanwhile are
+// checked again, in a transaction.
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the
 // collections.
@@ -133,16 +133,16 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) 
 	return s.core.divideAll(ctx, work)
 }
 
-// Adopt splits an existing collection, which becomes the hot one: the cold fields of its
-// documents move to the cold collection, each batch in a transaction, beside live writes.
-// Every document gets a cold one. Work.Filter selects hot documents. Adopt can be stopped and
-// run again, also to take up what old programs have written to the hot collection since.
+// Adopt splits an existing collection, which becomes the hot one. The cold fields of its documents
+// move to the cold collection, each batch in a transaction, beside live writes. Every document gets
+// a cold one. Work.Filter selects hot documents. Adopt can be stopped and run again, also to take
+// up what old programs have written to the hot collection since.
 //
-// If old programs have written a field that the cold document has, too, their value overwrites
-// it if it is a scalar, or if they replaced the whole document. Otherwise the field is InBoth,
-// and the document is counted as Remaining, unless Options.Prefer says which to keep. A batch
-// that conflicts with another writer is done in halves (Result.Conflicts). Adopt returns
-// mongopatterns.ErrInvalid if the cold fields are not known.
+// If old programs have written a field that the cold document has too, and their value is a scalar
+// or they replaced the whole document, their value overwrites the cold document's. Otherwise the
+// field is InBoth, and the document is counted as Remaining, unless Options.Prefer says which to
+// keep. A batch that conflicts with another writer is done in halves (Result.Conflicts). Adopt
+// returns mongopatterns.ErrInvalid if the cold fields are not known.
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
 //

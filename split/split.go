@@ -48,18 +48,18 @@ type Options struct {
 	// IDField is the name of the field in the cold document that holds the _id of the hot
 	// one, such as "movie_id". Default "_id": both documents have the same _id.
 	IDField string
-	// ColdFields are the top-level fields that belong into the cold document. Default nil:
-	// the fields of C, if that is a struct. For another C the cold fields are not known: Adopt
-	// is refused, and Check does not find fields on the wrong side.
+	// ColdFields are the top-level fields that belong in the cold document. Default nil: the fields
+	// of C, if that is a struct. For another C the cold fields are not known, so Adopt is refused,
+	// and Check does not find fields on the wrong side.
 	ColdFields []string
 
-	// Prefer is the document whose value Adopt and Repair keep if a cold field is [InBoth].
-	// Default "": they leave both values, and count the document as Remaining. Other writes
-	// always leave both.
+	// Prefer names the document whose value Adopt and Repair keep if a cold field is [InBoth].
+	// Other writes always leave both values. Default "": Adopt and Repair also leave both, and
+	// count the document as Remaining.
 	Prefer Side
 
-	// Registry and BSON encode IDs and documents. BSON is by default what the client has. Its registry cannot be read:
-	// if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode IDs and documents. By default BSON is what the client has. The client's registry cannot
+	// be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -197,8 +197,8 @@ func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, s.core.cold.Database(), s.Indexes())
 }
 
-// ShardKey returns the recommended shard keys: _id for the hot documents, {movie_id: 1}
-// for the cold ones.
+// ShardKey returns the recommended shard keys, which are _id for the hot documents and {movie_id:
+// 1} for the cold ones.
 func (s *Split[ID, H, C]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{
 		s.core.hot.Name():  expr.D("_id", 1),
@@ -234,8 +234,8 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 	return hot, fault.Found(raw, s.core.hot.FindOne(ctx, s.core.hotOf(raw)).Decode(&hot))
 }
 
-// GetCold returns the cold document of an ID, or mongopatterns.ErrNotFound, also where
-// Adopt has not split the document yet: use Get for these.
+// GetCold returns the cold document of an ID, or mongopatterns.ErrNotFound. It also returns
+// ErrNotFound if Adopt has not split the document yet; Get reads such documents.
 //
 // Cost: 1 round trip, 1 key and 1 document, index {movie_id}.
 func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error) {
@@ -248,10 +248,10 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 	return cold, fault.Found(raw, s.core.cold.FindOne(ctx, s.core.coldOf(raw)).Decode(&cold))
 }
 
-// Get returns both documents of an ID. It returns cold fields of the hot document as part of
-// the cold one, so that the result is the same before and after Adopt; of a field that is
-// InBoth it returns the cold document's value. It returns mongopatterns.ErrNotFound if the hot
-// document does not exist, or if there is neither a cold document nor a cold field.
+// Get returns both documents of an ID. It returns cold fields of the hot document as part of the
+// cold one, so that the result is the same before and after Adopt. For a field that is InBoth it
+// returns the cold document's value. It returns mongopatterns.ErrNotFound if the hot document does
+// not exist, or if there is neither a cold document nor a cold field.
 //
 // Cost: 1 round trip; 1 key and 1 document of each collection.
 func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err error) {

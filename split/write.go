@@ -84,15 +84,14 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 	return hotDoc, coldDoc, nil
 }
 
-// Update changes the documents of an ID with update documents or pipelines; nil leaves
-// a document as it is. Both change or none. $set may name a whole document, if the IDs in it
-// are those stored. An update must not change IDField, nor put cold fields into the hot
-// document: Check finds both.
+// Update changes the documents of an ID with update documents or pipelines. nil leaves a document
+// as it is. Both change or none. $set may name a whole document if the IDs in it are those stored.
+// An update must not change IDField, nor put cold fields into the hot document; Check finds both.
 //
-// It returns mongopatterns.ErrNotFound if the hot document does not exist; if hot is nil, only if
-// the cold document does not exist either. A missing cold document is inserted. If the hot document
-// has cold fields, because Adopt has not reached it or an old program has written them, they
-// first move to the cold document, in the same transaction; those InBoth stay where they are.
+// It returns mongopatterns.ErrNotFound if the hot document does not exist or, with a nil hot, if
+// neither document exists. A missing cold document is inserted. If the hot document has cold
+// fields, because Adopt has not reached it or an old program has written them, they first move to
+// the cold document, in the same transaction. Fields that are InBoth stay where they are.
 //
 // Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and 1, and no transaction.
 //   - Where the hot document has cold fields 6 round trips more, and 7 where it has no cold document.

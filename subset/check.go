@@ -34,10 +34,10 @@ const (
 )
 
 // Check compares every parent with its items and yields the differences. Work.Filter selects
-// parents; with a filter it does not look for orphans and invalid items. Differences that a
-// write may have caused meanwhile are checked again, in a transaction. If T is not a struct, a
-// field of Options.Sort that no item has is a Malformed problem without an ID: its name is
-// probably misspelt.
+// parents; with a filter Check does not look for orphans and invalid items. Differences that a
+// write may have caused meanwhile are checked again, in a transaction. If T is not a struct and no
+// item has a field of Options.Sort, Check yields a Malformed problem without an ID, because the
+// field's name is probably misspelt.
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the
 // collections.
@@ -46,19 +46,19 @@ const (
 //   - Edited: an item in an array has other content than in the collection, because old code edits items in
 //     the array. Adopt leaves the array alone, and counts the parent as Remaining; Repair takes the collection
 //     as the truth. To keep the edit, Update the item accordingly.
-//   - Malformed, of a parent: it has another value where the array, a number, or the document around them
-//     belongs. Adopt and Repair leave the parent alone, and count it as Failed.
-//   - Malformed, of an item: other code has stored it, and Insert would refuse it because it cannot be ranked
-//     or counted. It is counted and ranked, and the mean takes its number as 0. Repair leaves it alone: Update
-//     or Delete it, and then repair. One of too many levels is found among the best N only; until it is gone its
-//     parent is Failed in Repair, and a write that would bring it into the array is refused.
+//   - Malformed, of a parent: it has a value of another type in place of the array, a number, or a
+//     document around them. Adopt and Repair leave the parent alone, and count it as Failed.
+//   - Malformed, of an item: other code has stored it, and Insert would refuse it because it cannot be ranked or
+//     counted. It is counted and ranked, and the mean takes its number as 0. Repair leaves it alone, so Update
+//     or Delete it, and then repair. An item with too many levels is found only among the best N. Until it is
+//     gone, Repair counts its parent as Failed, and a write that would bring it into the array is refused.
 //   - WrongField: a count differs from the number of items, or a sum, mean or count of a Value does not follow
 //     from them. Sums and means of doubles and decimals may differ by a part in 10^9 of the sum, or mean, of
 //     the absolute numbers. Repair computes it.
 //   - NotAdopted: an array holds an item that the collection lacks, by _id. Repair leaves the parent alone:
 //     run Adopt to store the item, or $pull it.
-//   - Orphan: items whose parent does not exist. Repair leaves them alone: insert the parent and repair, or
-//     delete the items.
+//   - Orphan: items whose parent does not exist. Repair leaves them alone, so insert the parent and repair,
+//     or delete the items.
 //
 // Cost: 1 round trip, and 2 for each batch of 100 parents, whose items are read by the index {parent, order…}.
 //   - A batch in which some seem wrong: 3 more.

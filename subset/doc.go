@@ -4,16 +4,16 @@
 // # When to use it, and when not
 //
 // Use it where parents are read far more often than their items are written, and show the best few of
-// many. Do not use it
+// many. Do not use it:
 //
-//   - for parents that never have more than some dozens of small items: keep all of them in the
-//     parent,
-//   - where items are written as often as parents are read: an Insert is a transaction of two writes,
-//     and InsertMany costs several times as much as the driver's,
-//   - for items whose rank changes all the time (by votes): an indexed query is cheaper.
+//   - For parents that never have more than a few dozen small items. Keep all of them in the
+//     parent.
+//   - Where items are written as often as parents are read. An Insert is a transaction of two writes,
+//     and InsertMany costs several times as much as the driver's.
+//   - For items whose rank changes all the time, for example by votes. An indexed query is cheaper.
 //
-// To keep all items in the parent up to a limit, and the rest elsewhere, see package outlier; to separate
-// hot and cold fields, package split.
+// To keep all items in the parent up to a limit and the rest elsewhere, see package outlier. To separate
+// hot and cold fields, see package split.
 //
 // # Documents
 //
@@ -33,9 +33,10 @@
 //
 //	{_id: 786, product_id: 1, author: "Kristina", text: "...", rating: 5, date: 2019-02-18}
 //
-// The array and the count are always kept, the sum and the mean because Options.Values asks for them. A parent
-// that never had an item may lack all of them, or have the array null or []: Adopt does not write it, and a query
-// for {num_reviews: 0} does not find it. Insert it with [] and 0 if you query so.
+// The array and the count are always kept. The sum and the mean are kept because Options.Values asks for them. A
+// parent that never had an item may lack all of these fields, or have a null or empty array. Adopt does not write
+// such a parent, so a query for {num_reviews: 0} does not find it. If you need that query, insert parents with []
+// and 0.
 //
 // # The calls
 //
@@ -63,41 +64,46 @@
 //	err = reviews.Update(ctx, 1, 786, bson.D{{Key: "$set", Value: bson.D{{Key: "rating", Value: 4}}}})
 //	err = reviews.Delete(ctx, 1, 786)
 //
-// int is the type of the products' _id. The parents are your own documents: insert them, read them whole, and
-// change their other fields with update operators. Insert gives an item an ObjectID only if it encodes without an
-// _id. For that, tag the field bson:"_id,omitempty", because a zero ID is stored as it is. An Insert for a parent
-// that does not exist returns [mongopatterns.ErrNoParent]. Change items only with this package. Sort may be any
-// order; _id is added as its last field, so that the best N are always the same items. With Options.Filter only
-// some items are kept in the parent and counted: {approved: true}. A log host, stored as $push with $slice: -1000
-// would store it:
+// int is the type of the products' _id. The parents are your own documents. Insert them, read them whole, and
+// change their other fields with update operators. Change items only with this package. An Insert for a parent
+// that does not exist returns [mongopatterns.ErrNoParent].
+//
+// Insert gives an item an ObjectID only if the item encodes without an _id. To get one, tag the field
+// bson:"_id,omitempty", because a zero ID is stored as it is.
+//
+// Sort may be any order. _id is added as its last field, so that the best N are always the same items. With
+// Options.Filter, such as {approved: true}, only some items are kept in the parent and counted. This stores the
+// messages of a log host as $push with $slice: -1000 would:
 //
 //	logs, err := subset.New[string, Message](hosts, messages, &subset.Options{
 //		ParentField: "host", ArrayField: "logs", N: 1000, BestLast: true,
 //		Sort: bson.D{{Key: "time", Value: -1}},
 //	})
 //
-// To read all items by pages, pass the results of ItemsFilter and Sort to package paging. To delete a
-// parent with several subsets, call DeleteParent of one, and delete the items of the others by their
-// ItemsFilter in the same transaction; if Options.Filter leaves out some items, delete by their parent
-// field instead. If the parent has a history, call Delete of versioning in place of DeleteParent. An Insert
-// at the same time conflicts with the deletion of the parent, and then finds no parent.
+// To read all items by pages, pass the results of ItemsFilter and Sort to package paging.
+//
+// To delete a parent with several subsets, call DeleteParent of one, and delete the items of the others by
+// their ItemsFilter in the same transaction. If Options.Filter leaves out some items, delete by their
+// parent field instead. If the parent has a history, call Delete of versioning in place of DeleteParent. An
+// Insert at the same time conflicts with the deletion, is run again, and then finds no parent.
 //
 // # Concurrency
 //
 // A write changes both collections or none. It uses the transaction of the context, or its own, which is
-// run again on conflicts. Writers of one parent wait for each other; if very many write to the same
+// run again on conflicts. Writers of one parent wait for each other, so if very many write to the same
 // parent, collect the items and call InsertMany. If a write must lock a parent without changing it, it
-// sets the field __touch and removes it before the commit: a validator must allow this field. After an
+// sets the field __touch and removes it before the commit; a validator must allow this field. After an
 // error from a call that writes, abort your transaction.
 //
 // # Failures
 //
-// If the answer to a write was lost, the write is done as a whole or not at all. A repeated Delete returns
-// [mongopatterns.ErrNotFound], a repeated Insert [mongopatterns.ErrExists], if the item has an _id of yours;
-// without one it stores a second item. An Update can be repeated if its operators can be ($set, not $inc).
+// If the answer to a write was lost, the write is done as a whole or not at all. If the first one was done,
+// a repeated Delete returns [mongopatterns.ErrNotFound], and a repeated Insert returns
+// [mongopatterns.ErrExists] if the item has an _id of yours. Without one it stores a second item. An Update
+// can be repeated if its operators can be ($set, not $inc).
 //
-// Keep items well below 16 MB: a server with a small cache may refuse the transaction of an Update of a larger one
-// with TransactionTooLargeForCache. Nothing is written then.
+// Keep items well below 16 MB. A server with a small cache may refuse to Update a larger one, with
+// TransactionTooLargeForCache. Nothing is written then.
 //
 // # Costs
 //
@@ -114,18 +120,18 @@
 //	Check          2 RT  a batch of 100 parents, all of whose items are read; and 2 scans of the items
 //	Repair, Adopt  as Check, and 5 to 8 RT a batch in which parents are wrong
 //
-// Each write checks that the items which it pushes out of an array are in the collection. The check costs
+// Each write checks that the items that it pushes out of an array are in the collection. The check costs
 // Insert 1 key and 1 document for each of them. It costs 1 RT in InsertMany, and in an Update that brings
-// an item into the best N. A write to a parent that has to be adopted takes 8 to 12 RT more, once, and 1
-// write for each item of its array. If a sum shrinks to less than a thousandth of what it was or of what
-// leaves it, or is infinite, the write computes it from all items of the parent ([Value]): 2 RT and 1 write
-// more, in Update up to 3 RT, in InsertMany 4 RT.
+// an item into the best N. The first write to a parent that has to be adopted takes 8 to 12 RT more, and 1
+// write for each item of its array. If a sum becomes infinite or shrinks to less than a thousandth, the
+// write computes it from all items of the parent ([Value]). This costs 2 RT and 1 write more, in Update up
+// to 3 RT, in InsertMany 4 RT.
 //
 // # Adoption and maintenance
 //
-// [Subset.Adopt] brings existing data into this form: parents without kept items, and parents that hold
-// all their items in the array, which it also stores in the collection. It runs beside programs that use
-// this package, and beside old programs that push to the array.
+// [Subset.Adopt] brings existing data into this form. It takes parents without kept items, and parents
+// that hold all their items in the array, and also stores these items in the collection. It runs beside
+// programs that use this package, and beside old programs that push to the array.
 //
 // Nothing is dropped that is stored nowhere else. An item that an old program has pushed stays in the
 // array, but is neither counted nor yielded by All until its parent is adopted again: by Adopt, or by a
@@ -141,18 +147,18 @@
 //     undoes the change, because it takes the collection as the truth.
 //   - A replaced parent brings items back that were deleted since. This cannot be detected.
 //
-// An item that somebody deletes directly from the collection returns from the array: $pull it there as
-// well. A parent that is deleted and inserted again still has the items of the former one, which cannot be
-// detected either: delete parents with DeleteParent.
+// An item that somebody deletes directly from the collection comes back from the array, so $pull it there
+// as well. A parent that is deleted and inserted again still has the items of the former one. This cannot
+// be detected either, so delete parents with DeleteParent.
 //
-// [Subset.Check] finds the parents that do not match their items; [Subset.Repair] rebuilds them, all or
-// those that Work.Filter selects. After changing an option, run EnsureIndexes and Repair. After raising N,
-// Repair is not required: the array of a parent is also filled up when one of its items is inserted,
-// deleted or changes its rank.
+// [Subset.Check] finds the parents that do not match their items, and [Subset.Repair] rebuilds all of
+// them, or those that Work.Filter selects. After changing an option, run EnsureIndexes and Repair. After
+// raising N, Repair is not required, because the array of a parent is also filled up when one of its items
+// is inserted, deleted or changes its rank.
 //
 // # Sharding
 //
-// Shard parents by _id and items by {product_id: 1}, or {product_id: 1, _id: 1}: then all writes are
+// Shard parents by _id and items by {product_id: 1} or {product_id: 1, _id: 1}, so that all writes are
 // targeted. Create the collections beforehand. Inside your own transaction Check needs MongoDB 8.0 on a
 // sharded cluster, because it uses $lookup.
 //

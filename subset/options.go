@@ -30,10 +30,10 @@ type Options struct {
 	CountField string
 	// N is the number of items that a parent keeps. Default 10.
 	N int
-	// Sort is the order of the items, the best first, as a sort document of paths. Values
-	// are ordered as the server orders them. Arrays are refused, and so is a path that T, if
-	// it is a plain struct, never writes. _id is added as the last field, in the direction of
-	// the one before. Default {_id: -1}.
+	// Sort is the order of the items, the best first, as a sort document of paths. Values are
+	// ordered as the server orders them. Arrays are refused. So is a path that T never writes, if T
+	// is a plain struct. _id is added as the last field, in the direction of the one before.
+	// Default {_id: -1}.
 	Sort bson.D
 	// BestLast stores the kept items from the worst to the best, as $push with $slice: -N
 	// does. Reads by this package return the best first either way. Default false.
@@ -41,18 +41,18 @@ type Options struct {
 	// Fields are the names of an item's fields that the parent keeps, as a whole. _id and the
 	// fields of Sort are always kept. Default nil: all but ParentField.
 	Fields []string
-	// Filter selects the items that are kept and counted, such as approved ones:
-	// {approved: true}, {deleted_at: {$exists: false}}. The others are stored only in the
-	// collection. It may hold equalities, $eq, $ne, $in, $nin and $exists, and all of them
-	// must match; strings compare without a collation. A Go map of several fields is refused as a
-	// value, because its order is random. Default nil: all items.
+	// Filter selects the items that are kept and counted, such as approved ones: {approved: true},
+	// {deleted_at: {$exists: false}}. The others are stored only in the collection. It may hold
+	// equalities, $eq, $ne, $in, $nin and $exists, and all of them must match. Strings are compared
+	// without a collation. A value that is a Go map with several fields is refused, because the
+	// order of its fields is random. Default nil: all items.
 	Filter any
 	// Values are the numbers in items that parents aggregate. Default none.
 	Values []Value
 
-	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top returns. BSON is by
-	// default what the client has. Its registry cannot be read: if it has its own, set Registry, which EnsureIndexes
-	// checks. Default nil: the driver's.
+	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top returns. By default
+	// BSON is what the client has. The client's registry cannot be read, so if it has one of its own, set Registry;
+	// EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -60,27 +60,26 @@ type Options struct {
 // A Value is a number inside the items, and the paths in the parent that aggregate
 // it over all items that count, not only the kept ones.
 //
-// The number may be int32, int64, double or Decimal128. An item without a finite
-// number is refused with ErrInvalid; with Count set, it is left out of the aggregates
-// instead. Sums keep the type of the numbers, and sums of ints are exact as long as an
-// int64 holds them.
+// The number may be int32, int64, double or Decimal128. An item without a finite number is refused
+// with ErrInvalid or, if Count is set, left out of the aggregates. Sums keep the type of the
+// numbers, and sums of ints are exact as long as an int64 holds them.
 //
-// A write adds the numbers that come to the sum, and subtracts those that leave. Sums of
-// doubles and decimals round then, by up to a part in 10^9 of the sum of the absolute
-// numbers. The write computes a sum from all items if the result is infinite, comes back
-// from beyond an int64, or is less than a thousandth of what the sum was or of a number
-// that leaves: otherwise 16 would be left of the sum of 11.0 and 1e17 without 1e17. If
-// several writes in a row make a sum some hundred times smaller each, it may round more
-// than a part in 10^9; then Check reports it, and Repair computes it.
+// A write adds new numbers to the sum and subtracts those that leave, so sums of doubles and
+// decimals are rounded, by up to a part in 10^9 of the sum of the absolute numbers. The write
+// computes a sum from all items if the result is infinite, comes back from beyond an int64, or is
+// less than a thousandth of the former sum or of a number that leaves. Otherwise, taking 1e17 away
+// from the sum of 11.0 and 1e17 would leave 16. If several writes in a row each make a sum some
+// hundred times smaller, its error may exceed a part in 10^9. Then Check reports it, and Repair
+// computes it.
 type Value struct {
 	// Field is the path inside the item, such as "rating". Required.
 	Field string
 	// Sum is the path of the sum. Required.
 	Sum string
-	// Mean is the path of Sum divided by Count, or by Options.CountField if Count is not
-	// set. The field is missing while no item has the number. Default "": not kept.
+	// Mean is the path of the mean, which is Sum divided by Count, or by Options.CountField if
+	// Count is not set. The field is missing while no item has the number. Default "": not kept.
 	Mean string
-	// Count is the path of how many items have the number. Default "": not kept.
+	// Count is the path of the number of items that have the number. Default "": not kept.
 	Count string
 }
 

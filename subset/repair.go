@@ -17,8 +17,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Repair rebuilds the parents in which Check finds problems from their items, each batch in a
-// transaction, beside live writes. It takes the collection as the truth: it undoes what somebody
+// Repair rebuilds parents in which Check finds problems from their items, each batch in a
+// transaction, beside live writes. It takes the collection as the truth, so it undoes what somebody
 // has edited in an array or pulled from it. Work.Filter selects parents. A parent that is
 // NotAdopted is left alone and counted as Remaining, a Malformed one as Failed. Run Repair after
 // changing N, Sort, Fields, Filter, CountField or Values, once all writers have the new options.
@@ -32,18 +32,18 @@ func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 	return s.core.rebuildAll(ctx, work, false)
 }
 
-// Adopt brings existing data into form. Parents and items that exist already get the kept items
-// and the aggregates. Items in the parents' arrays that the collection lacks, by _id, are inserted
+// Adopt brings existing data into the form of this package. It gives the parents their kept items
+// and aggregates. Items in the parents' arrays that the collection lacks, by _id, are inserted
 // there, with all their fields, also those that T lacks, and with an ObjectID if they have no _id.
-// A parent without items is not written, and so gets no count. Work.Filter selects parents.
+// A parent without items is not written, so it gets no count. Work.Filter selects parents.
 //
 // A batch of parents is one transaction, which writes each parent first, and is halved after a
-// conflict (Result.Conflicts). So Adopt can run beside writers, including old code, be stopped,
-// and be run again, also to take up what old programs have pushed since. A parent is named,
-// counted as Failed and passed over if it is Malformed, or if one of its items is invalid, has
-// the _id of another parent's item, or has another value than the parent's _id in ParentField.
+// conflict (Result.Conflicts). So Adopt can run beside writers, including old code. It can be
+// stopped and run again, also to take up what old programs have pushed since. A parent is passed
+// over, named and counted as Failed if it is Malformed, or if one of its items is invalid, has the
+// _id of another parent's item, or names another parent in ParentField.
 //
-// Adopt does not check items that are in the collection already: Check names those that Insert
+// Adopt does not check items that are in the collection already; Check names those that Insert
 // would refuse. If items in an array have other content than in the collection, or old code has
 // pulled some, Adopt leaves the array alone and counts the parent as Remaining. Check names it as
 // Edited or Pulled; Repair undoes it.

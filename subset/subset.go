@@ -55,10 +55,10 @@ type core struct {
 // New returns a Subset over two collections of one database. It does no I/O.
 //
 // ID is the type of the parents' _ids. T is the type of an item: a struct, map or bson.D that
-// encodes to a document. opts may be nil. All programs that write the collections must use the
-// same options. A parent may have several Subsets, each with its own collection of items, array,
-// count and values. Two Subsets over one collection of items (the newest and the best rated)
-// do not work: keep one, and read the other order with ItemsFilter, a sort and an index for it.
+// encodes to a document. opts may be nil. All programs that write the collections must use the same
+// options. A parent may have several Subsets, each with its own collection of items, array, count
+// and values. Two Subsets over one collection of items, such as the newest and the best rated, do
+// not work. Keep one, and read the other order with ItemsFilter, a sort and an index for it.
 func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[ID, T], err error) {
 	defer fault.In(&err, "subset: new")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
@@ -189,8 +189,9 @@ func (s *Subset[ID, T]) ShardKey() map[string]bson.D {
 // to use with ItemsFilter.
 func (s *Subset[ID, T]) Sort() bson.D { return slices.Clone(s.core.o.Sort) }
 
-// ItemsFilter selects the items of a parent that count, which are those that Options.Filter
-// selects, for Find, paging or an aggregation. Sorted by Sort, it reads the index in order.
+// ItemsFilter selects the items of a parent that count, that is, those that Options.Filter selects.
+// Use it with Find, paging or an aggregation. Sorted by Sort, the items are read from the index in
+// order.
 func (s *Subset[ID, T]) ItemsFilter(parent ID) bson.D {
 	id, err := s.core.codec.Compared(parent)
 	if err != nil { // for the driver to refuse
@@ -245,7 +246,7 @@ func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err erro
 	return items, nil
 }
 
-// All yields the items of a parent that count, see ItemsFilter, the best first. It yields none if
+// All yields the items of a parent that count (see ItemsFilter), the best first. It yields none if
 // the parent does not exist.
 //
 // Cost: 1 round trip for each batch of the cursor; 1 key and 1 document for each item; the index {parent,
@@ -263,7 +264,8 @@ func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] 
 }
 
 // Get returns a whole item of a parent, also one that Options.Filter leaves out, or
-// mongopatterns.ErrNotFound. id must have the type of the stored _id: hex digits are no ObjectID.
+// mongopatterns.ErrNotFound. id must have the type of the stored _id, so a string of hex digits
+// finds no ObjectID.
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the items.
 func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err error) {

@@ -24,17 +24,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Insert stores an item of a parent: in the collection of items, in the parent if it
-// is one of the best N, and in the parent's count and aggregates, all or nothing. It
-// returns the item's _id, an ObjectID if the item had none. It sets Options.ParentField,
-// whatever the item holds there.
+// Insert stores an item in the collection of items and, if it is one of the best N, in its parent,
+// and updates the parent's count and aggregates, all or nothing. It returns the item's _id, an
+// ObjectID if the item had none. It sets Options.ParentField, whatever the item holds there.
 //
-// It returns ErrNoParent if the parent does not exist, and ErrNotAdopted if the parent would
-// have to be adopted and cannot be. It returns mongopatterns.ErrInvalid if the item cannot be
-// ranked or counted, has a field whose name begins with $, which no update operator could
-// change, has an empty timestamp, which the server would replace, or has more than 178 levels of
-// documents and arrays, which its parent could not keep. It returns mongopatterns.ErrExists if the
-// _id exists, as when a stored item is inserted again.
+// It returns ErrNoParent if the parent does not exist, ErrNotAdopted if the parent would have to be
+// adopted and cannot be, and ErrExists if the _id exists, as when a stored item is inserted again.
+// It returns ErrInvalid if the item cannot be ranked or counted, or if it has a field whose name
+// begins with $ (which no update operator could change), an empty timestamp (which the server would
+// replace), or more than 178 levels of documents and arrays (which its parent could not keep). All
+// four are errors of package mongopatterns.
 //
 // Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed out.
 //   - The first item of a parent: 1 more.
@@ -175,13 +174,16 @@ const (
 	batchBytes = 6 << 20
 )
 
-// InsertMany stores items of any parents, Work.BatchSize in a transaction: 1000 by default and at
-// most, of Work.BatchBytes, at most 6 MiB. It has no DryRun. After an error the batches before it
-// stay stored: the first Done items of the sequence. If the commit of the next batch was not
-// answered, its items are Unknown: all of them are stored or none. No others are stored. The error
-// names a parent that does not exist, or the position in the sequence, from 0, of an item that
-// cannot be stored. If items have _ids of their own, send Unknown ones again as a batch: a
-// duplicate key says that all of them are stored. A nil sequence has no items.
+// InsertMany stores items of any parents in batches, each in a transaction. A batch has at most
+// Work.BatchSize items (1000 by default and at most) and Work.BatchBytes (6 MiB by default and at
+// most). There is no DryRun. A nil sequence has no items.
+//
+// After an error the batches before it stay stored, which are the first Done items of the sequence.
+// If the commit of the next batch was not answered, its items are Unknown, which means that all of
+// them are stored or none. No others are stored. The error names a parent that does not exist, or
+// the position in the sequence, from 0, of an item that cannot be stored. If items have _ids of
+// their own, send Unknown ones again as a batch; a duplicate key then says that all of them are
+// stored.
 //
 // Cost: 4 round trips for each batch, 1 write for each item and each parent in it.
 //   - If items are pushed out of full parents: 1 more.
@@ -419,15 +421,15 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	return out, nil
 }
 
-// Update changes the parent's item with this _id by an update document or pipeline, and
-// brings the parent up to date: the kept copy, its rank, the aggregates. $set may name a
-// whole item, if its _id and parent are those stored; the server refuses an _id of another
-// type, such as 1.0 for 1. If the item drops out of the best N, the next one takes its place.
-// The item is changed even if its parent does not exist.
+// Update changes the parent's item with this _id by an update document or pipeline. It also updates
+// the kept copy, its rank and the aggregates in the parent. $set may name a whole item if its _id
+// and parent are those stored. The server refuses an _id of another type, such as 1.0 for 1. If the
+// item drops out of the best N, the next one takes its place. The item is changed even if its
+// parent does not exist.
 //
 // It returns mongopatterns.ErrNotFound if the parent has no such item. It returns
-// mongopatterns.ErrInvalid if the item could not be ranked or counted afterwards, or if the
-// update changes its parent: delete the item and insert it at the other parent, in one
+// mongopatterns.ErrInvalid if the item could not be ranked or counted afterwards, or if the update
+// changes its parent. To move an item, delete it and insert it at the other parent in one
 // transaction.
 //
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write more.
@@ -521,11 +523,11 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 	return c.change(ctx, ch, false)
 }
 
-// Delete deletes the parent's item with this _id and removes it from the parent; the next
-// item takes its place in the best N. It returns mongopatterns.ErrNotFound if the parent has
-// no such item, as when a Delete that succeeded is repeated, or when id has not the type of the
-// stored _id, such as hex digits in place of an ObjectID. The item is deleted even if its
-// parent does not exist.
+// Delete deletes the parent's item with this _id and removes it from the parent, where the next
+// item takes its place in the best N. It returns mongopatterns.ErrNotFound if the parent has no
+// such item, as when a Delete that succeeded is repeated, or when id does not have the type of the
+// stored _id (a string of hex digits is no ObjectID). The item is deleted even if its parent does
+// not exist.
 //
 // Cost: 3 round trips, 2 documents written.
 //   - The next one follows: 5 and 3; it alone is read, by the index {parent, order…}, where the server passes over
@@ -558,10 +560,10 @@ func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err erro
 	})
 }
 
-// DeleteParent deletes a parent and all its items, also those that Options.Filter leaves out,
-// and returns the number of items. It returns ErrNoParent if the parent does not exist, as when
-// the call is repeated. It is one transaction: if a parent has tens of thousands of items,
-// delete most of them beforehand.
+// DeleteParent deletes a parent and all its items, also those that Options.Filter leaves out, and
+// returns the number of items. It returns ErrNoParent if the parent does not exist, as when the
+// call is repeated. It is one transaction, so if a parent has tens of thousands of items, delete
+// most of them beforehand.
 //
 // Cost: 3 round trips; 1 write for the parent and each item; items by the index
 // {parent, order…}.

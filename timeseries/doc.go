@@ -3,8 +3,8 @@
 //
 // # Windows
 //
-// All three packages store the measurements of a series in documents that each cover a [Window] of time:
-// an hour, a day, a month.
+// All three packages store the measurements of a series in documents that each cover a [Window] of time,
+// such as an hour, a day or a month.
 //
 //	berlin, err := time.LoadLocation("Europe/Berlin")
 //
@@ -12,20 +12,20 @@
 //	timeseries.Days(berlin)         // calendar days, of 23 and 25 hours twice a year
 //	timeseries.Months(nil)          // calendar months in UTC
 //
-// For weeks or shifts, write a Window of your own: it is one method.
+// For weeks or shifts, write a Window of your own, which is one method.
 //
 // A measurement belongs to the window that holds its time, in milliseconds, however late it arrives. A
-// range includes its first instant and excludes its last; a zero time is no limit.
+// range includes its first instant and excludes its last. A zero time sets no limit.
 //
-// All programs that write a collection must use the same window, and it cannot be changed later: reads
-// would miss documents, and Check reports them. For another window, append what Range yields to a new
-// collection.
+// All programs that write a collection must use the same window. It cannot be changed later, because
+// reads would miss documents, which Check reports. For another window, append what Range yields to a
+// new collection.
 //
 // # Values
 //
 // A [Value] names a number in each measurement, and the fields of the window's document that hold its sum,
-// minimum, maximum and other aggregates. Packages bucket and series keep them, slots does not. With only
-// Field, the document keeps the usual five below stats:
+// minimum, maximum and other aggregates. Packages bucket and series keep them, but slots does not. With
+// only Field, the document keeps the usual five below stats:
 //
 //	timeseries.Value{Field: "temperature"}
 //	// stats: {temperature: {count: 120, sum: 4830.5, squares: 194512.25, min: 39.5, max: 41.5}}

@@ -13,7 +13,7 @@ import (
 // number is missing.
 type Number struct{ raw bson.RawValue }
 
-// NumberOf returns the number in a BSON value, the zero Number if the value is not a number.
+// NumberOf returns the number in a BSON value, or the zero Number if the value is not a number.
 func NumberOf(v bson.RawValue) Number {
 	if !v.IsNumber() {
 		return Number{}
@@ -21,13 +21,13 @@ func NumberOf(v bson.RawValue) Number {
 	return Number{v}
 }
 
-// Raw returns the number as a BSON value, the zero RawValue for the zero Number.
+// Raw returns the number as a BSON value, or the zero RawValue for the zero Number.
 func (n Number) Raw() bson.RawValue { return n.raw }
 
 // IsZero reports whether the number is missing.
 func (n Number) IsZero() bool { return n.raw.Type == 0 }
 
-// Float64 returns the nearest double, NaN for the zero Number.
+// Float64 returns the nearest double, or NaN for the zero Number.
 func (n Number) Float64() float64 {
 	if x, ok := n.raw.DoubleOK(); ok {
 		return x // also an infinite one
@@ -40,7 +40,7 @@ func (n Number) Float64() float64 {
 	return f
 }
 
-// String returns the number in digits, "" for the zero Number.
+// String returns the number in digits, or "" for the zero Number.
 func (n Number) String() string {
 	if n.IsZero() {
 		return ""
@@ -48,7 +48,7 @@ func (n Number) String() string {
 	return value.Text(n.raw)
 }
 
-// MarshalJSON writes the number with all its digits; null for the zero Number, NaN and infinities.
+// MarshalJSON writes the number with all its digits, and null for the zero Number, NaN and infinities.
 func (n Number) MarshalJSON() ([]byte, error) {
 	switch {
 	case value.Number(n.raw) == nil:
@@ -59,7 +59,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return []byte(n.String()), nil
 }
 
-// Less compares the exact values, whatever the types; it is false if one of the numbers is not finite.
+// Less compares the exact values, whatever the types. It is false if one of the numbers is not finite.
 func (n Number) Less(o Number) bool {
 	if n.raw.Type == o.raw.Type { // without an allocation
 		switch n.raw.Type {

@@ -34,13 +34,13 @@ type Value struct {
 // Stats are the aggregates of the measurements in a range.
 type Stats struct {
 	Count  int64                 `json:"count"`
-	Values map[string]ValueStats `json:"values"` // of each of Options.Values, by Value.Field
+	Values map[string]ValueStats `json:"values"` // the aggregates of each of Options.Values, by its Field
 }
 
 // ValueStats are the aggregates of one value. An aggregate that the Value does not name, or without a
 // measurement, is the zero Number or Sample and is left out of JSON.
 type ValueStats struct {
-	Count   int64  `json:"count"` // of the measurements that have the value
+	Count   int64  `json:"count"` // how many measurements have the value
 	Sum     Number `json:"sum,omitzero"`
 	Squares Number `json:"squares,omitzero"`
 	Min     Number `json:"min,omitzero"`
@@ -61,12 +61,12 @@ type WindowStats struct {
 	Stats
 }
 
-// Mean returns Sum / Count; NaN, which JSON does not have, if there are no measurements or Sum is not kept.
+// Mean returns Sum / Count. If there are no measurements, or Sum is not kept, it returns NaN, which JSON does not have.
 func (v ValueStats) Mean() float64 { return v.Sum.Float64() / float64(v.Count) }
 
-// Variance returns the population variance; NaN without Sum, Squares or measurements. A mean that is large
-// relative to the deviation does not make it less exact until the squares exceed the 34 digits of a
-// Decimal128. If their rounding then leaves no digit of the result certain, it is NaN.
+// Variance returns the population variance, or NaN without Sum, Squares or measurements. A mean that is
+// large relative to the deviation does not make it less exact until the squares exceed the 34 digits of a
+// Decimal128. If their rounding then leaves no digit of the result certain, it returns NaN.
 func (v ValueStats) Variance() float64 {
 	sum, squares := value.Number(v.Sum.raw), value.Number(v.Squares.raw)
 	if sum == nil || squares == nil || v.Count == 0 {

@@ -18,15 +18,15 @@ type Window interface {
 }
 
 // Every returns windows of one length, a whole number of milliseconds, counted from 1970-01-01 00:00 UTC in
-// both directions: Every(time.Hour), or Every(24*time.Hour) for UTC days. The New functions of the packages
-// refuse a length that is not positive.
+// both directions, such as Every(time.Hour), or Every(24*time.Hour) for UTC days. The New functions of the
+// packages refuse a length that is not positive.
 func Every(length time.Duration) Window { return every{length} }
 
-// Days returns calendar days in a time zone; nil is UTC. A day on which the clock changes has 23 or 25
+// Days returns calendar days in a time zone. nil is UTC. A day on which the clock changes has 23 or 25
 // hours.
 func Days(loc *time.Location) Window { return calendar{loc: zone(loc)} }
 
-// Months returns calendar months in a time zone; nil is UTC.
+// Months returns calendar months in a time zone. nil is UTC.
 func Months(loc *time.Location) Window { return calendar{loc: zone(loc), months: true} }
 
 func zone(loc *time.Location) *time.Location {

@@ -448,7 +448,7 @@ func (l *lists) addChildren(children []bson.RawValue) bson.D {
 // Graphs.
 
 // Link adds child to the children of parent, after the others. It needs Options.Graph. Linking again is not
-// an error; a link that would close a cycle is ErrCycle.
+// an error. If the link would close a cycle, Link returns ErrCycle.
 //
 // Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent, 1 update, commit), 2 documents
 // written: the lock and the parent.

@@ -3,10 +3,11 @@
 //
 // # When to use it, and when not
 //
-// Use it for "everything below this one" and "the way up from here", to any depth. Embed the children if
-// there are two or three fixed levels. A tree that is always read and written whole, and stays well under
-// 16 MB, is simpler as one document. Graphs with long paths belong in a graph database; ChildReferences
-// with Options.Graph allow nodes with several parents ([Tree.Link], [Tree.Parents]) and refuse cycles.
+// Use it to read everything below a node, or the way from a node up to the root, at any depth. If there
+// are two or three fixed levels, embed the children instead. A tree that is always read and written
+// whole, and stays well under 16 MB, is simpler as one document. Graphs with long paths belong in a graph
+// database, but ChildReferences with Options.Graph allow nodes with several parents ([Tree.Link],
+// [Tree.Parents]) and refuse cycles.
 //
 //	                  good at                                bad at                              indexes
 //	ParentReferences  few fields, cheap moves                deep trees: level by level          {parent}
@@ -15,11 +16,12 @@
 //	MaterializedPath  the same, in path order; URLs          the same; the types of IDs          {path}, with slugs {path, slug}
 //	NestedSets        ordered subtrees as one range, counts  every write moves half the tree     {left, right}, {parent, left}
 //
-// If in doubt, take AncestorArray: a plain filter selects descendants without reading anything first. Take
-// NestedSets only for trees that hardly ever change. With AncestorArray and MaterializedPath, moving a node
-// with 10,000 descendants is one update of 10,000 small documents; the server's limit for a transaction (60
-// s) applies. ParentReferences and ChildReferences read with $graphLookup, which can hold a subtree of at
-// most 100 MB, and a level whose IDs have at most 16 MB. [Convert] changes the representation later.
+// If in doubt, take AncestorArray, because a plain filter selects descendants without reading anything
+// first. Take NestedSets only for trees that hardly ever change. With AncestorArray and MaterializedPath,
+// moving a node with 10,000 descendants is one update of 10,000 small documents, which must finish within
+// the server's limit for a transaction (60 s). ParentReferences and ChildReferences read with $graphLookup,
+// which can hold a subtree of at most 100 MB, and a level whose IDs have at most 16 MB. [Convert] changes
+// the representation later.
 //
 // # Documents
 //
@@ -32,8 +34,8 @@
 //	MaterializedPath  {_id: "MongoDB", path: ",Books,Programming,Databases,"}
 //	NestedSets        {_id: "Databases", left: 3, right: 8, parent: "Programming"}
 //
-// A root has the parent null or missing, or Options.RootParent; its ancestors are [], and its path is null, or
-// with Options.SegmentField the delimiter. A leaf has the children [].
+// A root has a null or missing parent, or Options.RootParent. Its ancestors are [], and its path is null, or
+// the delimiter if Options.SegmentField is set. A leaf has the children [].
 //
 // With Options.SegmentField a path has readable names instead of IDs, like a URL:
 //
@@ -41,14 +43,14 @@
 //	cats, err := tree.New[bson.ObjectID, Page](coll, tree.MaterializedPath, &tree.Options{SegmentField: "slug", PathDelimiter: "/"})
 //
 // The path of a node is its parent's path plus the parent's slug, and the path of a root is the delimiter. A
-// slug is a string that is not empty and does not contain the delimiter. EnsureIndexes creates an index
-// because of which a second sibling with the same slug is a duplicate key error. To find the node of a URL,
-// query {path, slug}. [Tree.Rename] changes a slug and the paths below it; if you set a slug with the
-// driver, the nodes below become orphans.
+// slug is a string that is not empty and does not contain the delimiter. EnsureIndexes creates a unique
+// index, so a second sibling with the same slug is a duplicate key error. To find the node of a URL, query
+// {path, slug}. [Tree.Rename] changes a slug and the paths below it. Do not set a slug with the driver,
+// because the nodes below would become orphans.
 //
-// A collection may hold any number of roots. To separate the trees of different owners, set Options.Scope:
-// its fields are part of every filter and start every index. Make a Tree for each owner, or for each
-// request: New does no I/O.
+// A collection may hold any number of roots. To separate the trees of different owners, set Options.Scope,
+// whose fields are part of every filter and start every index. Make a Tree for each owner, or for each
+// request, because New does no I/O.
 //
 // # The main calls
 //
@@ -68,42 +70,44 @@
 //
 //	coll.UpdateOne(ctx, cats.Filter("Databases"), bson.D{{Key: "$set", Value: changes}})
 //
-// ID may be a type of your own, such as type CategoryID string. One that is made from bson.ObjectID needs
-// the two methods of the [example of New with typed IDs]; without them the driver stores it as binary data.
+// ID may be a type of your own, such as type CategoryID string. A type made from bson.ObjectID needs the
+// two methods of the [example of New with typed IDs], because without them the driver stores it as binary
+// data.
 //
 // If a node has children, Restrict refuses to delete it, Cascade deletes all below it, Promote puts the
 // children in its place, and Unlink makes them roots.
 //
 // Each read is also available as a pipeline ([Tree.DescendantsPipeline], …) or a filter
 // ([Tree.DescendantsFilter], …), for your own stages, Find, counting and paging. Each call returns a new
-// one, which you may change. ChildReferences and NestedSets keep siblings in order; the others do with an
-// Options.OrderField. The roots of ChildReferences have no order, because no parent lists them.
+// one, which you may change. ChildReferences and NestedSets keep siblings in order, and the others do if
+// you set Options.OrderField. The roots of ChildReferences have no order, because no parent lists them.
 //
 // # Pages of a category and all below it
 //
-// For the nodes themselves give DescendantsFilter of AncestorArray or MaterializedPath to package paging. For
-// documents of another collection that name their category, read the IDs first:
+// To page over the nodes themselves, give the DescendantsFilter of AncestorArray or MaterializedPath to
+// package paging. To page over documents of another collection that name their category, read the IDs first:
 //
 //	below, err := cats.DescendantsFilter(ctx, "Storage", 0)
 //	err = coll.Distinct(ctx, "_id", below).Decode(&ids)
 //	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
 //	page, err := products.Page(ctx, filter, req) // a paging.Pager with Equality: []string{"category"}
 //
-// If Storage does not exist, the page is empty, while Breadcrumb and Subtree return ErrNotFound. A category that
-// is added or moved below it changes the filter, and tokens of earlier pages are then ErrInvalidToken: begin again.
-// The manual of paging says when it is better that each product holds the ancestors of its category.
+// If Storage does not exist, the page is empty, while Breadcrumb and Subtree return ErrNotFound. A category that is
+// added or moved below it changes the filter. Then paging answers tokens of earlier pages with ErrInvalidToken, and
+// the reader begins again. The manual of paging says when each product had better hold the ancestors of its
+// category.
 //
-// Restrict of Delete sees nodes, not documents of other collections. So that no category is deleted while a product
-// is in it, update the category in the transaction that inserts a product ($inc of a counter), and read that counter
+// Delete with Restrict sees nodes, not documents of other collections. To keep a category from being deleted while a
+// product is in it, $inc a counter of the category in the transaction that inserts a product, and read that counter
 // in the transaction that deletes the category.
 //
 // # Concurrency
 //
 // Any number of processes may write. A move, rename, delete, load or repair first increments a number in
-// the tree's document in Options.LockCollection. So two of them conflict, and the second waits and runs
-// again on the result of the first. An insertion takes that lock only in nested sets and beside ordered
-// roots. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the parent.
-// That write changes the child count, the parent's children, or a field (__touch) that the same
+// the tree's document in Options.LockCollection. So two such calls conflict, and the second waits and
+// runs again on the result of the first. An insertion takes that lock only in nested sets and beside
+// ordered roots. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the
+// parent. That write changes the child count, the parent's children, or a field (__touch) that the same
 // transaction removes again; if a validator refuses unknown fields, set Options.ChildCountField.
 //
 // Every call joins the transaction in its context. After an error from a call that writes, abort your
@@ -112,13 +116,17 @@
 //
 // # Failures
 //
-// If no node has an ID, writes of it and reads of the node or of those above it return
-// [mongopatterns.ErrNotFound]; Children, Descendants and other sets are empty. Insert, Move and Load under it
-// return [mongopatterns.ErrNoParent]. Restrict returns [mongopatterns.ErrReferenced], a move below the node
-// itself [ErrCycle], Parent of a root [ErrIsRoot]. Insert of an ID that exists is [mongopatterns.ErrExists], a
-// node without its tree fields [mongopatterns.ErrNotAdopted], see Adoption. After these errors nothing is
-// written, except that Load keeps its earlier batches. EnsureIndexes, Check, Repair, Adopt and Convert refuse
-// a collection with a default collation; the other calls do not look for one.
+// If no node has an ID, writes to that node, and reads of it or of the nodes above it, return
+// [mongopatterns.ErrNotFound]. Children, Descendants and other sets are empty. Insert, Move and Load under it
+// return [mongopatterns.ErrNoParent].
+//
+// Delete with Restrict returns [mongopatterns.ErrReferenced] if the node has children. A move below the node
+// itself returns [ErrCycle], and Parent of a root returns [ErrIsRoot]. Insert of an ID that exists returns
+// [mongopatterns.ErrExists]. For a node without its tree fields, calls return [mongopatterns.ErrNotAdopted]
+// (see Adoption). After these errors nothing is written, except that Load keeps its earlier batches.
+//
+// EnsureIndexes, Check, Repair, Adopt and Convert refuse a collection with a default collation. The other
+// calls do not look for one.
 //
 // # Costs
 //
@@ -134,61 +142,63 @@
 //	MaterializedPath  3       4 / 4         4, 5, 4         the subtree
 //	NestedSets        5       4 / 6         5, 5, 5         all between the old and the new place
 //
-// Insert as a root is 1, in NestedSets 5. OrderField and ChildCountField cost 1 or 2 more, see the methods.
-// Check, Repair, Adopt and Convert are linear in the nodes.
+// Insert as a root is 1, in NestedSets 5. OrderField and ChildCountField cost 1 or 2 more, as the methods
+// say. Check, Repair, Adopt and Convert are linear in the nodes.
 //
 // # Adoption
 //
 // [Tree.Adopt] adds the fields to a collection of plain parent references, and [Convert] changes the
 // representation in place. [Tree.Dump], [Tree.Forest] and [Tree.Load] export and import trees. [Tree.Check] finds
-// wrong fields, and [Tree.Repair] computes them again from the parent references (in a path the last ID, in child
-// references the arrays), beside live writes. A node with a path of slugs has no other reference to its parent: if
-// the path does not lead to a node, Repair can only make the node a root. If old code that writes only the parent
-// is running: run Adopt, start the new code, stop the old code, then run Adopt again and Repair.
+// wrong fields, and [Tree.Repair] computes them again from the parent references, beside live writes. In a path
+// the parent reference is the last ID, and in ChildReferences the arrays are. A node with a path of slugs has no
+// other reference to its parent. If the path does not lead to a node, Repair can only make the node a root.
+//
+// If old code that writes only the parent is running, run Adopt, start the new code, stop the old code, and then
+// run Adopt again and Repair.
 //
 // A node that names a parent in Options.ParentField but lacks its ancestors, path or numbers is not
 // adopted. It is not a root. In ChildReferences a node is not adopted if it names a parent, has no array of
-// children and is not listed by its parent. Adopt finds its place. Until then:
+// children and is not listed by its parent. Adopt puts such a node in its place. Until then:
 //   - These calls return [mongopatterns.ErrNotAdopted]: Insert, Load and Move under it, beside it or below
 //     it; Move and Delete of it; Cascade above it; Promote and Unlink of its parent. Restrict of its parent
 //     returns [mongopatterns.ErrReferenced]. Nothing is written. Run Adopt, with Work.Filter if it is only
-//     one node, and repeat the call. Moving a node above it works, and in NestedSets so do Load, and
+//     one node, and repeat the call. Moving a node above it works. In NestedSets, Load works too, and so do
 //     Promote and Unlink of its parent.
-//   - Reads of its ancestors, and its Subtree, return ErrNotAdopted. NestedSets read its ancestors by the
-//     parent fields.
+//   - Reads of its ancestors, and its Subtree, return ErrNotAdopted. Only NestedSets read its ancestors,
+//     by the parent fields.
 //   - Roots, Descendants and other reads of sets do not contain it, and its own sets are empty. But
 //     AncestorArray and NestedSets find children and leaves by the parent field, and ChildReferences find
 //     it in an array that still lists it. Forest and Dump contain it, except that Dump of ChildReferences
 //     returns ErrNotAdopted.
-//   - FindOrInsert finds it. Check reports it. Convert converts it, but from ChildReferences it is
-//     Remaining.
+//   - FindOrInsert finds it, and Check reports it. Convert converts it, but counts it as Remaining
+//     if it converts from ChildReferences.
 //
 // Old code may insert and delete nodes. It may also move nodes in the representations where the parent
-// field decides: Check finds the fields that are stale then, and Repair corrects them. In MaterializedPath
-// and ChildReferences the path or the array of children decides, and a change of the parent field does not
+// field decides. Check then finds the stale fields, and Repair corrects them. In MaterializedPath and
+// ChildReferences the path or the array of children decides, and a change of the parent field does not
 // move a node. A document that old code replaces loses the derived fields, and Adopt adds them again. In
 // ChildReferences, however, the children of a node that old code replaces are roots until Adopt has run,
-// and the children of a node that it deletes stay roots: there, old code should use $set, and delete only
-// leaves. Repair takes the ID of a deleted leaf out of its parent's array.
+// and the children of a node that it deletes stay roots. So there old code should use $set, and delete
+// only leaves. Repair takes the ID of a deleted leaf out of its parent's array.
 //
 // # Sharding
 //
 // [Tree.ShardKey] is the scope, so that one tree is on one shard, or without a scope the ID. The filter of
-// a write to one document contains it. With a scope the lock collection has the same shard key; with the
-// same zones or chunks each write commits on one shard. Without a scope the lock is on one shard and the
-// nodes on all: a write that takes the lock is mostly a two-phase commit of two shards or more, and MongoDB
-// refuses the unique index of a SegmentField.
+// a write to one document contains this key. With a scope the lock collection has the same shard key, so
+// with the same zones or chunks each write commits on one shard. Without a scope the lock is on one shard
+// and the nodes are on all. Then a write that takes the lock is usually a two-phase commit of two shards or
+// more, and MongoDB refuses the unique index of a SegmentField.
 //
-// On a sharded collection MongoDB refuses $graphLookup in transactions, and before 8.0 also $lookup. Move,
-// Cascade and Link in ParentReferences and ChildReferences read level by level instead, with a round trip
-// for each level above or below, and 1 more. Convert from ChildReferences to a tree with ordered roots reads all
-// nodes into memory instead. The first such call of a Tree runs its transaction twice; in a transaction of yours it
-// fails once with the server's error, and you have to run the transaction again.
+// On a sharded collection MongoDB refuses $graphLookup in transactions, and before 8.0 also $lookup. Move, Cascade
+// and Link in ParentReferences and ChildReferences read level by level instead, with a round trip for each level
+// above or below, and 1 more. Convert from ChildReferences to a tree with ordered roots reads all nodes into memory
+// instead. The first such call of a Tree runs its transaction twice. In a transaction of yours it fails once with
+// the server's error, and you have to run the transaction again.
 //
-// In a transaction on a sharded collection these reads are refused, because they join: Ancestors,
+// In a transaction on a sharded collection MongoDB refuses these reads, because they join: Ancestors,
 // Breadcrumb, Parent, Siblings and Leaves; Preorder, Subtree and Descendants, except in AncestorArray;
-// Children in MaterializedPath and ChildReferences; Roots in ChildReferences. These are allowed:
-// DescendantsFilter with a Find of your own in AncestorArray, MaterializedPath and NestedSets;
+// Children in MaterializedPath and ChildReferences; and Roots in ChildReferences. It allows
+// DescendantsFilter with a Find of your own in AncestorArray, MaterializedPath and NestedSets, and
 // IsDescendant and AncestorsFilter in AncestorArray and MaterializedPath.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.

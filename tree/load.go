@@ -28,10 +28,9 @@ type Entry[ID, T any] struct {
 
 // Dump yields every node with its parent's ID, parents before their children and siblings in order, as Load
 // takes them. It does not yield nodes that cannot be reached from a root (see Check). It yields a node that
-// several nodes list, or that lies on a cycle, once; a node that moves meanwhile may come twice. It holds
-// in memory the tree fields of the nodes that it has not read the children of yet, and for ChildReferences all
-// IDs.
-// A graph is refused. An ID that the type ID cannot hold is mongopatterns.ErrMalformed.
+// several nodes list, or that lies on a cycle, once. A node that moves meanwhile may come twice. Dump holds in
+// memory the tree fields of the nodes whose children it has not read yet, and for ChildReferences all IDs. It
+// refuses a graph. If the type ID cannot hold an ID, it yields mongopatterns.ErrMalformed.
 //
 // Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in a reply
 // (16 MB).
@@ -143,18 +142,19 @@ func slim(n node) node {
 	return out
 }
 
-// Load inserts many nodes in bounded batches. Entries must have parents before their children; entries
-// without a parent go to pos, which is AsRoot or Under. A batch is one transaction, and stays stored when a
-// later one fails or ctx ends. To finish, run Load again with the same entries: it skips nodes that
-// exist. A document without an _id is therefore inserted again. Far below a root, where ancestors and
-// paths are long, a batch has fewer nodes, to keep their derived fields to about 512 KB.
+// Load inserts many nodes in bounded batches. Parents must come before their children. Entries without a
+// parent go to pos, which is AsRoot or Under. A batch is one transaction, and stays stored if a later one
+// fails or ctx ends. To finish, run Load again with the same entries. It skips nodes that exist by their
+// _id, so a document without an _id is inserted again. Far below a root, where ancestors and paths are
+// long, a batch has fewer nodes, so that their derived fields have at most about 512 KB.
 //
-// In the result, Done nodes are inserted and Skipped nodes existed already. A document that the server refuses is
-// counted as Failed and passed over, with an error at the end; its children end Load with ErrNoParent. Unknown nodes
-// are those of the last batch, if its commit got no answer. Work.Filter and Work.DryRun are ErrInvalid.
+// In the result, Done nodes were inserted and Skipped nodes existed already. A document that the server refuses is
+// counted as Failed and passed over, and Load returns an error at its end. If the document has children, they end
+// Load with ErrNoParent. Unknown nodes are those of the last batch, if its commit got no answer. Work.Filter and
+// Work.DryRun are ErrInvalid.
 //
 // New siblings have the order of the entries, after existing siblings. Nested sets are numbered in one last
-// transaction; until then the new nodes are not in the range of any node, and a Delete with Cascade above
+// transaction. Until then the new nodes are not in the range of any node, and a Delete with Cascade above
 // them leaves them as orphans.
 //
 // Cost: for each batch at most 5 round trips (lock, existing nodes, insert, counts or children of parents, commit);

@@ -17,23 +17,23 @@ const (
 	Cycle mongopatterns.ProblemKind = "cycle"
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
-	// WrongOrder: children of the node (or roots) lack an order, share one, or have one that is not a whole number, or is
-	// beyond ±2^62.
+	// WrongOrder: children of the node (or roots) lack an order, share one, or have one that is not a whole number within
+	// ±2^62.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
 )
 
-// Check yields the problems of the nodes that Work.Filter selects; without a filter also a wrong order of
-// the roots, which is a problem without an ID. It does not compare arrays and paths below an orphan or a
-// cycle. It holds 1,000 nodes with their children and 200,000 IDs in memory.
+// Check yields the problems of the nodes that Work.Filter selects. Without a filter it also reports a
+// wrong order of the roots, as a problem without an ID. It does not compare arrays and paths below an
+// orphan or a cycle. It holds 1,000 nodes with their children and 200,000 IDs in memory.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Orphan: the parent does not exist, or its reference cannot be an ID, such as an array or a regular
 //     expression.
 //   - WrongField: Problem.Field (ancestors, path, numbers, children or the child count) does not agree with
-//     the parents. Nodes that are not adopted are reported so, too. Repair cannot solve it for an ID or
-//     segment that a path cannot contain.
-//   - Malformed: no node has the field that links parents and children: its name is misspelt, or the documents
-//     have another representation. Check finds it only without Work.Filter.
+//     the parents. Nodes that are not adopted are reported like this too. Repair cannot solve it for an ID
+//     or segment that a path cannot contain.
+//   - Malformed: no node has the field that links parents and children. Either its name is misspelt, or the
+//     documents have another representation. Check finds it only without Work.Filter.
 //
 // Cost: for each 1,000 nodes 1 round trip, and 1 for each level above them that is not known yet; 4 for the whole.
 //   - Child counts, an order, numbers or child references: 1 more for each 1,000, for the children.
@@ -49,17 +49,17 @@ func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.
 // followed by another.
 const maxPasses = 100
 
-// Repair solves the problems that Check finds. It relies on the parent references; in a path that is the
-// last ID. If several nodes list the same child, the one with the smallest ID of those below a root keeps it,
-// and a list that closes a cycle loses it, so that what is below a root stays there. Orphans, malformed paths
-// and cycles to which no other node leads are solved only with Options.MakeRoots; otherwise they are
-// Remaining. Nodes of ChildReferences that are not adopted are Remaining, too: run Adopt. Work.Filter selects
-// nodes.
+// Repair solves the problems that Check finds. It relies on the parent reference, which in a path is the last
+// ID. If several nodes list the same child, the one with the smallest ID among those below a root keeps it. A
+// list that closes a cycle loses the child, so that what is below a root stays there. Orphans, malformed
+// paths and cycles to which no other node leads are solved only with Options.MakeRoots; otherwise they are
+// Remaining. Nodes of ChildReferences that are not adopted are Remaining too; run Adopt for them. Work.Filter
+// selects nodes.
 //
 // It is safe beside other writers, which wait or run again while a batch is written. To finish an
-// interrupted Repair, run it again. Nested sets are renumbered in one transaction that holds the tree
-// fields of all nodes in memory: for more than some 100,000 nodes it may exceed the server's limit for
-// transactions (60 s).
+// interrupted Repair, run it again. Nested sets are renumbered in one transaction, and Repair holds
+// the tree fields of all nodes in memory for it. With more than about 100,000 nodes it may exceed the
+// server's limit for transactions (60 s).
 //
 // Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each document is
 // written once.
@@ -83,17 +83,17 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 	return total, nil
 }
 
-// Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place. Roots have the
-// parent null, missing or Options.RootParent; unless RootParent is "", a node with the parent "" is an orphan. Nodes
-// that cannot be reached from a root, or that have an array as their parent, are Remaining and are not changed.
-// Documents without the fields of the scope do not belong to this tree: $set those fields first. Work.Filter selects
-// nodes.
+// Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place. Roots have a
+// null or missing parent or Options.RootParent. Unless RootParent is "", a node with the parent "" is an orphan.
+// Nodes that cannot be reached from a root, or that have an array as their parent, are Remaining and are not
+// changed. Documents without the fields of the scope do not belong to this tree, so $set those fields first.
+// Work.Filter selects nodes.
 //
-// Adopt can be run again, to finish or to adopt nodes inserted by code that writes only the parent. Once a
-// node has a path or an array of children, its parent field is ignored. Ancestors and numbers are always
-// derived from the parent field: Adopt replaces any other value in their fields, so choose names that your documents
-// do not have. Adopt may run beside all other calls; a node that it has not reached yet is not
-// adopted, see the package documentation. In ChildReferences it adopts a node together with those above it.
+// Adopt can be run again, to finish or to adopt nodes inserted by code that writes only the parent. Once a node has
+// a path or an array of children, its parent field is ignored. Ancestors and numbers are always derived from the
+// parent field. Adopt replaces any other value in their fields, so choose names that your documents do not have.
+// Adopt may run beside all other calls. The package documentation says how they treat a node that it has not reached
+// yet. In ChildReferences it adopts a node together with those above it.
 //
 // Whole numbers in the OrderField are kept. Siblings without one come after those with one, ordered by the
 // other values in that field and then by _id. In NestedSets and ChildReferences all siblings are ordered by
@@ -147,11 +147,11 @@ func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (re
 // refused, and so is a field that both trees use with different meanings. Nodes that cannot be reached from
 // a root, or that have several parents above them, are Remaining. Work.Filter selects nodes.
 //
-// Call EnsureIndexes of the new tree first. Both trees stay readable, and the old one is authoritative: run
+// Call EnsureIndexes of the new tree first. Both trees stay readable. The old one is authoritative, so run
 // Convert again to carry over later writes to it. When nobody writes to the old tree any more, and nothing
 // is Remaining, $unset the fields that only the old tree uses, with an UpdateMany of your own. After that
-// do not run Convert again: it would treat every node as a root. To copy a tree to another collection use
-// to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil).
+// do not run Convert again, because it would treat every node as a root. To copy a tree to another
+// collection use to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil).
 //
 // Cost: as Adopt.
 func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, U],

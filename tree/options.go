@@ -46,10 +46,10 @@ type Options struct {
 	// ParentField holds the parent's ID, null at a root (ParentReferences, AncestorArray, NestedSets). The
 	// other representations read it only to place nodes that are not adopted. Default "parent".
 	ParentField string
-	// RootParent is a further value of ParentField that means a root, besides null and missing: often 0 or
-	// "", as in data from SQL. New roots get it. A node cannot have it as its ID. 0 is also the long 0
-	// and the double 0. There is only one: where old data has 0 and "", write one in place of the other with an
-	// UpdateMany before each Adopt. Default none: new roots get null.
+	// RootParent is another value of ParentField that means a root, besides null and missing. In data from SQL
+	// it is often 0 or "". New roots get it. A node cannot have it as its ID. 0 stands for the long 0 and the
+	// double 0 too. If old data has both 0 and "", replace one by the other with an UpdateMany before each
+	// Adopt. Default none: new roots get null.
 	RootParent any
 	// ChildrenField holds the IDs of the children in order (ChildReferences). Default "children".
 	ChildrenField string
@@ -67,35 +67,36 @@ type Options struct {
 	// LeftField and RightField hold the two numbers of NestedSets. Default "left" and "right".
 	LeftField, RightField string
 
-	// OrderField holds an int64 that orders siblings; the library writes it and leaves gaps between
-	// siblings. Beside a number beyond ±2^62, which only other code writes, no node can be placed until Repair has
-	// run. ChildReferences and NestedSets always keep siblings in order and refuse this option. But
-	// the roots of ChildReferences have no order, because no parent lists them: for an order, put them under
-	// one root. Default none: siblings are not ordered.
+	// OrderField holds an int64 that orders siblings. The library writes it and leaves gaps between siblings.
+	// Beside a number beyond ±2^62, which only other code writes, no node can be placed until Repair has run.
+	// ChildReferences and NestedSets always keep siblings in order and refuse this option. But the roots of
+	// ChildReferences have no order, because no parent lists them; put them under one root if you need an order.
+	// Default none: siblings are not ordered.
 	OrderField string
 	// ChildCountField holds the exact number of children of each node. Default none: not stored.
 	ChildCountField string
-	// NameField is the path of the name that Breadcrumb returns for a node; it may be dotted. Default the
-	// SegmentField, or the IDField if there is no SegmentField.
+	// NameField is the path of the name that Breadcrumb returns for a node. It may be dotted. Default:
+	// the SegmentField, or the IDField if there is no SegmentField.
 	NameField string
 
-	// Scope separates several trees in one collection: its fields are part of every filter, start every
-	// index and are stored in every new document. The values are strings, numbers and similar; null, an
+	// Scope separates several trees in one collection. Its fields are part of every filter, start every
+	// index and are stored in every new document. The values are strings, numbers and similar. Null, an
 	// array or a regular expression is refused. Default none: one tree in the collection.
 	Scope bson.D
 	// Graph allows several parents of a node (ChildReferences only). Default false.
 	Graph bool
 
-	// MakeRoots lets Repair turn these nodes into roots: orphans, nodes with a malformed path, and one node
-	// of each cycle that no other node leads to. Their parent field or path is overwritten. Default false:
-	// Repair does not change them.
+	// MakeRoots lets Repair turn orphans, nodes with a malformed path, and one node of each cycle that no
+	// other node leads to, into roots. Their parent field or path is overwritten. Default false: Repair
+	// does not change them.
 	MakeRoots bool
 
 	// LockCollection holds one document for each tree that was restructured. Default: the collection's name
 	// plus "_locks".
 	LockCollection string
-	// Registry and BSON encode documents and IDs, and decode IDs. BSON is by default what the client has. Its registry
-	// cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode documents and IDs, and decode IDs. By default BSON is what the client has. The client's
+	// registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil:
+	// the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

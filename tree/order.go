@@ -25,16 +25,16 @@ const (
 	afterSibling
 )
 
-// Position is where in the tree a node goes, for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before or After;
-// the zero value is AsRoot.
+// Position says where Insert, Move and Load put a node. Make one with Tree.AsRoot, Under, Before or After. The zero value
+// is AsRoot.
 type Position[ID any] struct {
 	at  position
 	err error
 }
 
-// First puts the node before its siblings instead of after them. It needs ordered siblings, which the roots of
-// ChildReferences are not: otherwise the call that gets the Position returns mongopatterns.ErrInvalid. It has no effect
-// on Before and After.
+// First puts the node before its siblings instead of after them. It needs ordered siblings. Without them, as for the
+// roots of ChildReferences, the call that gets the Position returns mongopatterns.ErrInvalid. First has no effect on
+// Before and After.
 func (p Position[ID]) First() Position[ID] {
 	p.at.first = !p.at.sibling()
 	return p

@@ -122,7 +122,7 @@ func (p pathShape) replace(from, start string) []mongo.WriteModel {
 }
 
 // Rename changes the segment of a node and the paths of all nodes below it. It needs Options.SegmentField.
-// If a sibling has that segment, it is a duplicate key error.
+// If a sibling has that segment, Rename returns a duplicate key error.
 //
 // Cost: 4 round trips for any number of descendants (lock, node, one command of updates, commit); written are the
 // subtree and the lock.

@@ -76,13 +76,13 @@ func (t *Tree[ID, T]) AncestorsPipeline(id ID) mongo.Pipeline {
 
 // DescendantsPipeline yields the descendants of a node in no particular order. In ChildReferences it omits
 // a node whose list contains a regular expression, which Check reports, and the nodes below it. For the
-// leaves of a subtree append LeavesPipeline. 0 is all levels, and a negative maxDepth none.
+// leaves of a subtree append LeavesPipeline. A maxDepth of 0 means all levels, a negative one none.
 func (t *Tree[ID, T]) DescendantsPipeline(id ID, maxDepth int) mongo.Pipeline {
 	return t.c.downTo(t.raw(id), maxDepth, false)
 }
 
-// SubtreePipeline yields a node and its descendants in no order. 0 is all levels; with a negative maxDepth it
-// yields nothing.
+// SubtreePipeline yields a node and its descendants in no particular order. A maxDepth of 0 means all levels;
+// with a negative one it yields nothing.
 func (t *Tree[ID, T]) SubtreePipeline(id ID, maxDepth int) mongo.Pipeline {
 	return t.c.downTo(t.raw(id), maxDepth, true)
 }
@@ -172,7 +172,7 @@ func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 	}
 }
 
-// Roots yields the nodes without parent, in order if the tree orders them. ChildReferences do not.
+// Roots yields the nodes without parent, in order if the tree orders them, which ChildReferences do not.
 //
 // Cost: 1 round trip, a key of the parent or path index for each root; child references examine every node.
 func (t *Tree[ID, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
@@ -316,7 +316,7 @@ func readUp[V any](ctx context.Context, w wayUp, read func(cur *mongo.Cursor) (V
 }
 
 // Parent returns the parent of a node. It returns ErrIsRoot for a root and ErrNoParent for an orphan. If a
-// node of a graph has several parents, it returns one of them; see Parents.
+// node of a graph has several parents, it returns one of them; Parents yields all.
 //
 // Cost: 1 round trip, index as Ancestors.
 func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
@@ -441,9 +441,9 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 	return all, nil
 }
 
-// Subtree returns a node with everything below it, as one nested value; children are in order if the tree
-// orders them. Outside a transaction it may mix two states of the tree; then it omits a node whose parent
-// is not in the result. It cuts a cycle where it closes.
+// Subtree returns a node with everything below it, as one nested value. Children are in order if the tree
+// orders them. Outside a transaction it may mix two states of the tree, and then omits a node whose
+// parent is not in the result. It cuts a cycle where it closes.
 //
 // Cost: 1 round trip for each 16 MB; keys as Descendants.
 func (t *Tree[ID, T]) Subtree(ctx context.Context, id ID, maxDepth int) (root *Node[T], err error) {
@@ -628,8 +628,8 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, from source, of fun
 
 // DescendantsFilter matches the nodes below a node.
 //
-// For paging use AncestorArray or MaterializedPath: the filters of the others change with the tree, and a
-// paging token is only valid for its filter.
+// For paging use AncestorArray or MaterializedPath, because the filters of the others change with the
+// tree, and a paging token is only valid for its filter.
 //
 // Cost: none for AncestorArray.
 //   - The others: 1 round trip; MaterializedPath and NestedSets without a maxDepth read the node, the others the IDs

@@ -190,10 +190,10 @@ func (s *store) keyed(fields ...string) bson.D {
 }
 
 // EnsureIndexes creates the indexes that are missing and the tree's lock document, and drops nothing. If an
-// index on the same keys or with the same name has other options, it returns ErrIndexConflict. It refuses a
-// collection with a default collation with ErrInvalid.
+// index on the same keys or with the same name has other options, it returns ErrIndexConflict. It returns
+// ErrInvalid if the collection has a default collation.
 //
-// The indexes are the same for all scopes of a collection, so one Tree can create them for all; the lock
+// The indexes are the same for all scopes of a collection, so one Tree can create them for all. The lock
 // document of another scope is made on first use.
 //
 // Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written.
@@ -216,9 +216,9 @@ func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return nil
 }
 
-// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree is on
-// one shard, or the ID if there is no scope. With a scope the lock collection has the same key: with the
-// same zones or chunks, a tree and its lock are on one shard.
+// ShardKey returns, by the collection's name, the recommended shard key. It is the scope, so that a tree
+// is on one shard, or the ID if there is no scope. With a scope the lock collection has the same key, so
+// with the same zones or chunks a tree and its lock are on one shard.
 func (t *Tree[ID, T]) ShardKey() map[string]bson.D {
 	key := t.c.keyed()
 	if len(key) == 0 {

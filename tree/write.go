@@ -16,8 +16,8 @@ import (
 )
 
 // Insert stores a document as a new leaf at a position and returns its ID. It overwrites the tree fields
-// and the fields of the scope in doc. A missing _id becomes an ObjectID. An ID that exists already is
-// mongopatterns.ErrExists.
+// and the fields of the scope in doc. A missing _id becomes an ObjectID. If the ID exists already,
+// Insert returns mongopatterns.ErrExists.
 //
 // Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents written; as
 // a root 1 and 1.
@@ -50,9 +50,9 @@ func (t *Tree[ID, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id ID, err
 	return doc, raw, id, err
 }
 
-// Move moves a node, with everything below it, to another position. A position below the node itself is
-// ErrCycle. Only tree fields change. A move Before or After the node itself changes nothing. A Move can be
-// repeated.
+// Move moves a node, with everything below it, to another position. For a position below the node itself,
+// it returns ErrCycle. Only tree fields change. A move Before or After the node itself changes nothing. A
+// Move can be repeated.
 //
 // Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit); written are
 // the subtree and the lock.
@@ -75,16 +75,17 @@ func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err er
 }
 
 // Delete removes a node and returns the number of documents deleted. The policy says what happens to its
-// children. Restrict refuses a node with children: mongopatterns.ErrReferenced. Cascade deletes everything
-// below the node; in a graph a node that also has a parent elsewhere stays. Promote puts the children in
-// the node's place; those of a root become roots. Unlink makes the children roots, after the other roots.
+// children. Restrict refuses a node with children and returns mongopatterns.ErrReferenced. Cascade deletes
+// everything below the node, except, in a graph, a node that also has a parent elsewhere. Promote puts the
+// children in the node's place, so those of a root become roots. Unlink makes the children roots, after
+// the other roots.
 //
-// In AncestorArray, Cascade relies on the arrays: it also deletes an orphan whose array still names the
-// node. Promote of an orphan is ErrNoParent. If the node or a node below it is not adopted, Delete may
-// return ErrReferenced or ErrNotAdopted, see the package documentation. A root without ancestors, path or
-// numbers is ErrNotAdopted, too, because it may be a document of another representation. In
-// ParentReferences and ChildReferences a document without the fields of the tree is a root or a leaf, and
-// Delete removes it; Check reports a collection in which no document has them.
+// In AncestorArray, Cascade relies on the arrays, so it also deletes an orphan whose array still names
+// the node. Promote of an orphan returns ErrNoParent. If the node or a node below it is not adopted,
+// Delete may return ErrReferenced or ErrNotAdopted, as the package documentation says. For a root without
+// ancestors, path or numbers it also returns ErrNotAdopted, because the root may be a document of another
+// representation. In ParentReferences and ChildReferences a document without the fields of the tree is a
+// root or a leaf, and Delete removes it; Check reports a collection in which no document has them.
 //
 // Cost: for a leaf 4 round trips (lock, node, children, commit), of ChildReferences 5, and the arrays of its parents.
 //   - With children that move: 1 more, and a command of updates.

@@ -18,15 +18,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Adopt writes number and change into the current documents that have no number. They are revision
-// 1 without it too; Adopt is for queries and indexes on these fields. known returns the change that
-// made a document, as stored; nil: nothing is known. A zero time says that the time is not known,
-// and is earlier than all others. A document that has a history, because other code inserted it
-// again, gets the next number of that. A number of another type, such as the double 3.0, stays as it is. A
-// document in which RevisionField holds anything else, such as "3", 0, 2.5 or a decimal, is Failed and named: correct it.
-// So is a document that could not be saved afterwards, because it would have more than 16,760,832 bytes with
-// number and change, or has more than 179 levels of documents and arrays.
-// work.Filter selects current documents.
+// Adopt writes number and change into the current documents that have no number. Without Adopt they count as revision 1
+// too, so it is only needed for queries and indexes on these fields. known returns the change that made a document, which
+// it gets as stored; a nil known means that nothing is known. A zero time says that the time is not known, and is earlier
+// than all others. A document that has a history, because other code inserted it again, gets the next number of that
+// history. work.Filter selects current documents.
+//
+// A number of another type, such as the double 3.0, stays as it is. A document in which RevisionField holds anything
+// else, such as "3", 0, 2.5 or a decimal, is Failed and named; correct it. So is a document that could not be saved
+// afterwards, because it would have more than 16,760,832 bytes with number and change, or has more than 179 levels of
+// documents and arrays.
 //
 // Cost: 1 round trip, and for each 100 documents 1 to read, 1 to look for a history and 1 to write them,
 // index _id.
@@ -124,13 +125,13 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 }
 
 // AdoptRevisions turns documents that other code has stored in the collection of revisions into
-// revisions, in place. read returns the revision for a row, or nil for a row that is not a revision
-// and is counted as Skipped. The Document of a revision is the document as it was, or {_id: …} if
-// Deleted is set; a zero time says that the time is not known, and is earlier than all others. Rows
-// that are revisions with a time already are not touched. A row that changes meanwhile is
-// Remaining, and the next run adopts it. A row whose number the history has already is Failed.
-// Adopt the current documents afterwards, if they have no numbers: they continue where the history
-// ends. work.Filter selects rows.
+// revisions, in place. read returns the revision for a row, or nil for a row that is not a
+// revision, which is counted as Skipped. The Document of a revision is the document as it was, or
+// {_id: …} if Deleted is set. A zero time says that the time is not known, and is earlier than all
+// others. Rows that are already revisions with a time are not touched. A row that changes meanwhile
+// is Remaining, and the next run adopts it. A row whose number the history already has is Failed.
+// If the current documents have no numbers, Adopt them afterwards, so that they continue where the
+// history ends. work.Filter selects rows.
 //
 // Cost: 1 round trip, and reads all rows; for each 100 documents 1 round trip to write them, index _id.
 //   - If one of them has changed meanwhile: 1 more.

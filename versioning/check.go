@@ -42,20 +42,20 @@ const (
 	// it.
 	TimeReversed mongopatterns.ProblemKind = "time reversed"
 	// TimeAhead: a revision has a time more than five minutes ahead of this process's clock, so AsOf does not find it
-	// yet. The clock of the process that saved it was wrong, or that of this one is.
+	// yet. Either the clock of the process that saved it was wrong, or the clock of this process is.
 	TimeAhead mongopatterns.ProblemKind = "time ahead"
 )
 
-// Check reads both collections and yields the problems. It is safe while others write: a problem
-// that a concurrent write may explain is checked again in a snapshot. work.Filter selects current
-// documents; for documents that only the history has, it is applied to {_id: …}.
+// Check reads both collections and yields the problems. It is safe while others write, because a
+// problem that a concurrent write may explain is checked again in a snapshot. work.Filter selects
+// current documents. For documents that only the history has, it is applied to {_id: …}.
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Duplicate: two revisions have the same number. The unique index is missing.
 //   - Malformed: a document in one of the two collections is not a revision, or a current document has more
-//     than 16,760,832 bytes or 179 levels and cannot be saved: make it smaller or flatter.
+//     than 16,760,832 bytes or 179 levels and cannot be saved until you make it smaller or flatter.
 //
 // Cost: 1 round trip, and for each 100 documents 3.
 //   - Many revisions, all of which are read: more.

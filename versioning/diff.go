@@ -15,8 +15,8 @@ import (
 
 // A Difference is a field that has different values in two documents.
 type Difference struct {
-	// Path is the dotted path of the field. The place of an array's element is part of it: the
-	// place in the old array for a removed element, otherwise in the new one.
+	// Path is the dotted path of the field. The place of an array's element is part of it. For a
+	// removed element this is the place in the old array, otherwise in the new one.
 	Path string
 	// Old and New are the values, with their BSON types; zero where the field is missing.
 	Old, New bson.RawValue
@@ -49,9 +49,9 @@ func differences(a, b []diff.Field) (out []Difference) {
 }
 
 // Diff returns the differences between revision from and revision to, without Options.Ignored.
-// Either may be the current one. Documents and arrays are compared inside; an element inserted into
-// an array, or removed, is one difference. Types count. So does the order of fields, except at the
-// top; a document in which only the order differs is one difference.
+// Either may be the current one. Documents and arrays are compared field by field, and an element
+// inserted into an array, or removed, is one difference. Types count. So does the order of fields,
+// except at the top; a document in which only the order differs is one difference.
 //
 // Cost: that of At for each of the two.
 func (d *History[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (found []Difference, err error) {

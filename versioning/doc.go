@@ -6,12 +6,12 @@
 // Use it where someone asks what a document said in March, who changed it, or wants an earlier
 // state back. Use something else for:
 //
-//   - Documents whose past nobody asks for: a save is a transaction of two writes, a plain update
-//     is one write.
-//   - The mere fact that something changed: a log of events is smaller.
-//   - All data at one moment, hours or days ago: use snapshot reads or a backup.
-//   - Documents that change every second: use package bucket.
-//   - Queries of the history by any field: keep all revisions in one collection, each with the
+//   - Documents whose past nobody asks for, because a save is a transaction of two writes and a
+//     plain update is one write.
+//   - The mere fact that something changed, because a log of events is smaller.
+//   - All data at one moment, hours or days ago. Use snapshot reads or a backup.
+//   - Documents that change every second. Use package bucket.
+//   - Queries of the history by any field. Keep all revisions in one collection, each with the
 //     times from and to.
 //
 // To detect conflicts without a history, set Options.NoHistory.
@@ -43,22 +43,23 @@
 //		&versioning.Options{DocumentIDField: "policy_id"})
 //	err = policies.EnsureIndexes(ctx) // {policy_id, revision} unique where it is a number, {policy_id, change.at, revision}
 //
-// The types are those of the _id and of a document. ID may be a type of your own, such as type
-// PolicyID string; for one made from bson.ObjectID see the [example of New with typed IDs]. T,
-// here Policy, is a struct with the fields you need, bson.M, bson.D or a type that decodes itself.
-// It may have the fields revision, an int64, and change, a [Change]; reads set them, except Change.Fields,
-// and saves ignore them.
+// The type parameters are the type of the _id and the type of a document. ID may be a type of your own,
+// such as type PolicyID string. For a type made from bson.ObjectID see the [example of New with typed
+// IDs]. T, here Policy, is a struct with the fields you need, bson.M, bson.D or a type that decodes
+// itself. It may have the fields revision, an int64, and change, a [Change]. Reads set them, except
+// Change.Fields, and saves ignore them.
 //
-// A document can have 16,760,832 bytes, number and change included, and 179 levels of documents and arrays, itself
-// included, so that it fits into a row. Insert and Save refuse a larger one with mongopatterns.ErrInvalid. One of other
-// code can be neither saved nor deleted: Adopt counts it as Failed, and Check reports it as Malformed. The same holds
-// for a document with an empty timestamp in a top-level field, which the server would replace, but it can be deleted.
+// So that a document fits into a row, it can have at most 16,760,832 bytes, number and change included, and 179 levels
+// of documents and arrays, itself included. Insert and Save refuse a larger one with mongopatterns.ErrInvalid. If other
+// code stored a larger one, it can be neither saved nor deleted; Adopt counts it as Failed, and Check reports it as
+// Malformed. The same holds for a document with an empty timestamp in a top-level field, which the server would
+// replace, except that it can be deleted.
 //
-// Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history does
-// not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because the
-// revisions from before do not hold the field. With Options.SnapshotEvery: 20 only every twentieth revision is
-// stored whole, the others as the differences to the next one (deltas). A large document with small changes then
-// takes a few per cent of the space. It can be changed later: stored revisions stay as they are.
+// Numbers begin at 1 and have no gaps, and times never decrease. Options.Ignored names fields that the history
+// does not keep, such as "last_seen" or a counter. You can add a name later, but do not take one away, because
+// earlier revisions do not hold the field. With Options.SnapshotEvery: 20 only every twentieth revision is
+// stored whole, and the others as the differences to the next one (deltas). A large document with small changes
+// then takes a few per cent of the space. You can change this later, and stored revisions stay as they are.
 //
 // # Five calls
 //
@@ -80,9 +81,9 @@
 // had on a screen, and Edit for a change by a program. The [example of Save] uses the number as an
 // ETag.
 //
-// At reads one old revision and Revisions all, newest first. For pages leave the loop after as many
-// as you show: [History.RevisionsBefore] goes on below a number, newest first, and
-// [History.RevisionsFrom] from a number on, oldest first:
+// At reads one old revision, and Revisions reads all, newest first. For pages, leave the loop after
+// as many as you show. [History.RevisionsBefore] continues below a number, newest first, and
+// [History.RevisionsFrom] begins at a number, oldest first:
 //
 //	page := func(before int64) (shown []versioning.Revision[Policy], more bool, err error) {
 //		for r, err := range policies.RevisionsBefore(ctx, "bilbo", before) { // math.MaxInt64 for the first page
@@ -94,21 +95,21 @@
 //		return shown, false, nil
 //	}
 //
-// [History.Diff] compares two revisions, [History.Differences] two documents in memory.
-// [History.Restore] makes an old revision current again, [History.Undo] takes back the changes of
+// [History.Diff] compares two revisions, and [History.Differences] two documents in memory.
+// [History.Restore] makes an old revision current again, and [History.Undo] takes back the changes of
 // one revision; both make a new revision. After Delete, an Insert of the same _id continues the
-// numbers. SaveMany saves in bulk, [History.Prune] deletes old revisions. The [example of Diff] shows
-// who last changed a field.
+// numbers. SaveMany saves in bulk, and [History.Prune] deletes old revisions. The [example of Diff]
+// shows who last changed a field.
 //
 // # What a save stores
 //
-// A save stores what you have changed: the differences between the document that was read and the
-// one you hand back, at any depth. Fields that T does not have stay. So does what other code has
-// written meanwhile without raising the number, unless you have changed the same value; there an
-// array is one value. Fields of an array's element that T does not have stay with the element,
-// which is known by being equal, by a value that no other element has, or by its neighbours. The
-// BSON type of a value counts, and so does the order of fields inside a document, unless the
-// document was encoded from a Go map.
+// A save stores what you have changed, that is, the differences between the document that was read
+// and the one that you hand back, at any depth. Fields that T does not have stay. So does what
+// other code has written meanwhile without raising the number, unless you have changed the same
+// value; an array counts as one value here. Fields of an array's element that T does not have stay
+// with the element, which is recognized by equality, by a value that no other element has, or by
+// its neighbours. The BSON type of a value counts, and so does the order of fields inside a
+// document, unless the document was encoded from a Go map.
 //
 // # T with schema versions
 //
@@ -124,43 +125,43 @@
 //	_, err = claims.Edit(ctx, "c1", func(c *ClaimDoc) error { c.V.Items = …; return nil }, by)
 //
 // The [example of New with schema versions] runs this. A ClaimDoc{V: body} that you make yourself, from a request
-// for example, is saved in the same way. Inside T a Doc that you make replaces the stored one. Migrate of
-// schemaversion writes the current documents without a revision: do not run it with SnapshotEvery.
+// for example, is saved in the same way. A Doc that you make inside T replaces the stored one. Migrate of
+// schemaversion writes the current documents without a revision, so do not run it with SnapshotEvery.
 //
 // Another T with its own UnmarshalBSON may also compute one field from others. Such fields are
-// stored. Before it writes, the save decodes the result; if T does not show it as you handed it
+// stored. Before it writes, the save decodes the result. If T then does not show what you handed
 // back, the whole document is stored as T encodes it, and fields that T does not encode are lost. So
-// such a T must keep the fields that it does not have, as schemaversion.Doc does, and have a method
-// Over as Doc has, if you make values yourself. Codecs for
-// single fields, such as a UUID type or a codec in Options.Registry, have no such effect.
+// such a T must keep the fields that it does not have, as schemaversion.Doc does. If you make values
+// of it yourself, it must also have a method Over as Doc has. Codecs for single fields, such as a
+// UUID type or a codec in Options.Registry, have no such effect.
 //
 // # Concurrency
 //
-// A save is one transaction. Its first write returns the document that it replaces, and that
-// document goes to the history, so no state is missing or stored twice at any isolation level.
-// Fields that other code writes meanwhile, by update operators and without the number, are kept.
-// Edit, Restore and Undo retry after a conflict until their context ends, or for two minutes if it has no deadline; in a
-// transaction of the caller's they do not, and the caller retries the transaction. Calls join the transaction of their
-// context; after an error from a call that writes, abort it. With a read preference for
-// secondaries, read the history in a causally consistent session.
+// A save is one transaction. Its first write returns the document that it replaces, and that document goes to the
+// history, so no state is missing or stored twice at any isolation level. Fields that other code writes meanwhile, by
+// update operators and without the number, are kept. Edit, Restore and Undo retry after a conflict until their context
+// ends, or for two minutes if it has no deadline. In a transaction of the caller they do not, and the caller retries the
+// transaction. Calls join the transaction of their context. After an error from a call that writes, abort it. If you
+// read from secondaries, read the history in a causally consistent session.
 //
-// The time of a revision is from the clock of the process that saves, and never before that of the previous
-// revision. So AsOf is as right as the clocks are: after a process whose clock is an hour ahead, the document's
+// The time of a revision is from the clock of the process that saves, and never before that of the previous revision.
+// So AsOf is only as right as the clocks are. After a save by a process whose clock is an hour ahead, the document's
 // later revisions have that time too, until the hour has passed. Check reports a time more than five minutes ahead of
-// its own clock as [TimeAhead]. Correct the clock: the problem ends when the time has come.
+// its own clock as [TimeAhead]. Correct the clock; the problem ends when the time has come.
 //
 // # Failures
 //
-// A save of a revision that is no longer current is a [ConflictError], which matches
-// mongopatterns.ErrConflict; Insert of an _id that exists is mongopatterns.ErrExists. A document
-// that does not exist is mongopatterns.ErrNotFound, also for Save and Delete; [ErrPruned] and
-// [ErrDeleted] match it. [ErrInconsistent] is a history that other code has damaged: Check says
-// where. If an answer is lost, mongopatterns.OutcomeOf is Unknown. Repeat the call: if the first
-// one was stored, a second Save, Delete, Undo, or Insert with an _id, returns one of these errors, and a second
-// Restore writes nothing. But Edit calls fn again.
+// A save of a revision that is no longer current returns a [ConflictError], which matches
+// mongopatterns.ErrConflict. Insert of an _id that exists returns mongopatterns.ErrExists. If a document does
+// not exist, calls return mongopatterns.ErrNotFound, and so do Save and Delete; [ErrPruned] and [ErrDeleted]
+// match it. [ErrInconsistent] means that other code has damaged the history; Check says where.
+//
+// If an answer is lost, mongopatterns.OutcomeOf is Unknown. Then repeat the call. If the first one was stored,
+// a second Save, Delete, Undo, or Insert with an _id returns one of these errors, and a second Restore writes
+// nothing. But Edit calls fn again.
 //
 // A repeated Save that was stored conflicts with itself. To recognise that, put an ID of the request into
-// Change.Fields. After a ConflictError read the revision after ConflictError.Read by At: if it has the ID, the
+// Change.Fields. After a ConflictError, read the revision after ConflictError.Read with At. If it has the ID, the
 // save is done. Without a history Get shows the ID, but only until the next save. The [example of a repeated Save]
 // runs this.
 //
@@ -171,20 +172,20 @@
 // an order then shows the new name even for a time before the change, and deltas made from that
 // revision become unreadable. Choose by what the order of March should say:
 //
-//   - The name that the customer had in March: make it a Frozen field of extref. The copy is then
+//   - The name that the customer had in March. Make it a Frozen field of extref. The copy is then
 //     part of the order and of its history.
-//   - Nothing, because the name belongs to the customer: let the copy follow, and name its field
-//     in Options.Ignored. The history then does not hold it, and the current document has the
-//     newest name. Keep the customer's key in a separate field that is not ignored.
-//   - The old name until the change, and the new one after it: make it Frozen, and copy the new
+//   - Nothing, because the name belongs to the customer. Let the copy follow, and name its field in
+//     Options.Ignored. The history then does not hold it, and the current document has the newest
+//     name. Keep the customer's key in a separate field that is not ignored.
+//   - The old name until the change, and the new one after it. Make it Frozen, and copy the new
 //     name with one Edit of each order, which makes a revision of each. The [example of Edit] does
 //     this.
 //
 // A copy in Options.Ignored does not change when its key does. After an Undo, a Restore or a save that
-// changes the customer's key, the order has the new key beside the copy of the other customer. Versions
-// of different sources do not compare, so propagation may pass over this copy when the new customer is
-// renamed, until Repair of extref corrects it. Whatever changes the key must set the copy as well, in
-// the same mongopatterns.Transact: Pin the new key and $set what it returns. The [example of Undo] does this.
+// changes the customer's key, the order has the new key beside the copy of the other customer. Versions of
+// different sources cannot be compared, so propagation may pass over this copy when the new customer is
+// renamed, until Repair of extref corrects it. So whatever changes the key must also set the copy, in the
+// same mongopatterns.Transact. Pin the new key and $set what Pin returns, as the [example of Undo] does.
 //
 // # Costs
 //
@@ -212,19 +213,21 @@
 // # Adoption
 //
 // An existing collection works without preparation. A document without a number is revision 1,
-// without author and time; the first save moves it to the history. A collection that already counts
-// revisions keeps its numbers. [History.Adopt] writes numbers, and authors and times where you know
-// them. [History.AdoptRevisions] turns a history that was kept by hand into revisions; run it
-// before Adopt. The unique index covers only rows with a document's ID and a number, so old code
-// can keep adding its own rows; Check names them. If other code writes the current documents
-// without this package, the states that it overwrites are missing in the history. With
-// SnapshotEvery 1 nothing else is lost. [History.Check] finds what it did.
+// without author and time, and the first save moves it to the history. A collection that already
+// counts revisions keeps its numbers. [History.Adopt] writes numbers, and authors and times where
+// you know them. [History.AdoptRevisions] turns a history that was kept by hand into revisions; run
+// it before Adopt. The unique index covers only rows with a document's ID and a number, so old code
+// can keep adding its own rows. Check names them.
+//
+// If other code writes the current documents without this package, the states that it overwrites
+// are missing in the history. With SnapshotEvery 1 nothing else is lost. [History.Check] finds what
+// such code did.
 //
 // # Sharding
 //
 // Shard the current documents by _id, hashed or not, and the revisions by the document's ID, as
-// ShardKey recommends: every call for one document is then targeted. Create both collections
-// beforehand: a transaction over several shards cannot create a collection.
+// ShardKey recommends, so that every call for one document is targeted. Create both collections
+// beforehand, because a transaction over several shards cannot create a collection.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //

@@ -447,9 +447,9 @@ func (d *store) exists(ctx context.Context, id bson.RawValue) (bool, error) {
 	return now != nil, err
 }
 
-// At returns revision n, which may be the current one, without Options.Ignored. The error is
-// ErrDeleted if revision n is a deletion, ErrPruned if it is no longer in the history, by Prune or
-// otherwise, mongopatterns.ErrNotFound if it never was, and ErrInconsistent if it is lost.
+// At returns revision n, which may be the current one, without Options.Ignored. It returns
+// ErrDeleted if revision n is a deletion, ErrPruned if it is no longer in the history (by Prune or
+// otherwise), mongopatterns.ErrNotFound if it never existed, and ErrInconsistent if it is lost.
 //
 // Cost: 1 round trip, 1 key and 1 document by the unique index; 2 if it is the current one.
 //   - With deltas up to SnapshotEvery keys and documents, and 1 more where no whole revision follows; 3 where there
@@ -464,9 +464,9 @@ func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revis
 	return d.showRow(d.core.revision(ctx, key, n, nil, nil))
 }
 
-// AsOf returns the revision that was current at a time, without Options.Ignored; of several in the
-// same millisecond, the last one. For a time before the first revision the error is
-// mongopatterns.ErrNotFound, outside the years 1 to 9999 ErrInvalid.
+// AsOf returns the revision that was current at a time, without Options.Ignored. Of several in the
+// same millisecond it returns the last one. For a time before the first revision it returns
+// mongopatterns.ErrNotFound, and for one outside the years 1 to 9999 mongopatterns.ErrInvalid.
 //
 // Cost: 1 round trip, 1 key and 1 document if that is the current one, otherwise 2, by the index on time.
 //   - With deltas: 1 more.
@@ -482,8 +482,8 @@ func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (rev
 }
 
 // Revisions yields all stored revisions of a document, newest first, beginning with the current
-// one. It includes deletions and lost revisions, and leaves out Options.Ignored. Without any
-// revision it yields mongopatterns.ErrNotFound. It does not see revisions made while it runs.
+// one. It includes deletions and lost revisions, and leaves out Options.Ignored. If there is no
+// revision, it yields mongopatterns.ErrNotFound. It does not see revisions made while it runs.
 //
 // Cost: 2 round trips, and more for many revisions; 1 key and 1 document for each.
 func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
@@ -492,9 +492,10 @@ func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revisio
 }
 
 // RevisionsBefore yields the stored revisions of a document with numbers below n, newest first. It reads
-// the next page of a list that shows the newest first: n is then the last number of the page before. With
-// math.MaxInt64, for the first page, it is Revisions. If there are no such revisions, also because the
-// document does not exist, it yields mongopatterns.ErrNotFound with math.MaxInt64 and nothing otherwise.
+// the next page of a list that shows the newest first, where n is the last number of the page before. For
+// the first page n is math.MaxInt64, and the call is the same as Revisions. If there are no such
+// revisions, or no such document, it yields mongopatterns.ErrNotFound for math.MaxInt64 and nothing for
+// other n.
 //
 // Cost: that of Revisions.
 //   - With deltas: 1 more, for the revisions up to the next whole one, and up to 4 more if SnapshotEvery was changed
@@ -505,7 +506,7 @@ func (d *History[ID, T]) RevisionsBefore(ctx context.Context, id ID, n int64) it
 }
 
 // RevisionsFrom yields the stored revisions of a document from number n on, oldest first, and is
-// like Revisions otherwise; with n 1 it yields all.
+// otherwise like Revisions. With n 1 it yields all.
 //
 // Cost: that of Revisions; with deltas up to SnapshotEvery revisions are held at a time.
 func (d *History[ID, T]) RevisionsFrom(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {

@@ -18,11 +18,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Insert stores a new document as revision 1 or, if a document with this _id was deleted, as the
-// revision after its deletion. A document that encodes without an _id gets an ObjectID: for that, tag
-// the field bson:"_id,omitempty"; otherwise a zero ID is stored as it is. If there is a current document with this _id, as when the call is repeated, the error is mongopatterns.ErrExists; if no
-// value of ID encodes to the _id, mongopatterns.ErrInvalid. If other code removed the document, its
-// deletion is recorded first, without author.
+// Insert stores a new document as revision 1 or, if a document with this _id was deleted, as the revision after its
+// deletion. A document that encodes without an _id gets an ObjectID. To get one, tag the field bson:"_id,omitempty",
+// because otherwise a zero ID is stored as it is. If there is a current document with this _id, as when the call is
+// repeated, Insert returns mongopatterns.ErrExists. If no value of ID encodes to the _id, it returns
+// mongopatterns.ErrInvalid. If other code removed the document, its deletion is recorded first, without author.
 //
 // Cost: 3 round trips, 1 document written, unique index, 1 key.
 //   - Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing.
@@ -108,9 +108,9 @@ func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) 
 	return txn.Run(ctx, d.current.Database(), fn)
 }
 
-// Delete removes the current document, if its revision is still number read, and adds its last state and
-// the deletion to the history. If the revision is a later one, the error is a *ConflictError; if there is no
-// document, as when the call is repeated, it is mongopatterns.ErrNotFound.
+// Delete removes the current document if its revision is still number read, and adds its last state and the
+// deletion to the history. If the revision is a later one, it returns a *ConflictError. If there is no
+// document, as when the call is repeated, it returns mongopatterns.ErrNotFound.
 //
 // Cost: 3 round trips, 3 documents written, index _id, 1 key; 1 without a history.
 //   - 1 more for a document without a number.
@@ -159,11 +159,11 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 	})
 }
 
-// Restore makes the content of revision n current again, as a new revision, even if the document
-// was deleted. Options.Ignored stay as they are stored; a document that was deleted has none any more,
-// so set them in the same mongopatterns.Transact, a copy of package extref by its Pin, or run Adopt of
-// extref afterwards. If the current document has this content already, as when the call is repeated,
-// nothing is written. After a conflict it retries as Edit does.
+// Restore makes the content of revision n current again, as a new revision, even if the document was
+// deleted. Options.Ignored stay as they are stored. A document that was deleted no longer has these
+// fields, so set them in the same mongopatterns.Transact, a copy of package extref with its Pin, or
+// run Adopt of extref afterwards. If the current document already has this content, as when the call
+// is repeated, nothing is written. After a conflict Restore retries as Edit does.
 //
 // Cost: that of At and 4 round trips, 2 documents written.
 //   - Of a deleted document that of At and 5, of one that something else removed 6 and 3; 1 more for a document
@@ -174,11 +174,11 @@ func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Cha
 	return d.again(ctx, id, n, change, d.core.primary.restore)
 }
 
-// Undo takes back the changes that revision n made, 2 or more, and keeps those of later revisions:
-// it reverses the differences between n-1 and n in the current document, as a new revision. Array
-// elements are found wherever they are now. If a later revision has changed the same value, as when
-// the call is repeated, the error is mongopatterns.ErrConflict, and names the value. After a
-// conflict with another writer it retries as Edit does.
+// Undo takes back the changes that revision n made, and keeps those of later revisions. It reverses
+// the differences between n-1 and n in the current document, as a new revision, so n is 2 or more.
+// Array elements are found wherever they are now. If a later revision has changed the same value,
+// as when the call is repeated, Undo returns mongopatterns.ErrConflict, which names the value.
+// After a conflict with another writer it retries as Edit does.
 //
 // Cost: that of At twice, and 4 round trips, 2 documents written.
 func (d *History[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {

@@ -23,13 +23,14 @@ import (
 // SaveMany saves documents as Save does, each batch in one transaction. It replaces each revision
 // with the result of Save: its new number, and the document as stored. Unchanged documents are
 // Skipped. A document that cannot be saved is Failed, its revision is not replaced, and the other
-// documents are saved; the error at the end matches that of each document, which is a
+// documents are saved. The error at the end matches that of each such document, which is a
 // *ConflictError, mongopatterns.ErrNotFound, mongopatterns.ErrInvalid, ErrInconsistent, or the
-// server's. If an error ends SaveMany, the
-// batches before it are saved; if the sequence yields an error, all documents before that are. To
-// repeat the call, read the documents again: those that were saved conflict. Work.Filter must be
-// nil, otherwise the error is mongopatterns.ErrInvalid. With DryRun nothing is written and no
-// revision is replaced.
+// server's.
+//
+// If an error ends SaveMany, the batches before it are saved. If the sequence yields an error, all
+// documents before it are saved. Before you repeat the call, read the documents again, because
+// those that were saved would conflict. If Work.Filter is not nil, SaveMany returns
+// mongopatterns.ErrInvalid. With DryRun nothing is written and no revision is replaced.
 //
 // Cost: for each batch 4 round trips, commit included, and 2 documents written for each document changed, index _id.
 //   - If one of them has had no number: 1 more.

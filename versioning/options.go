@@ -37,7 +37,7 @@ const (
 // at the top level, and their names are plain: no dots, no "$" first.
 type Options struct {
 	// RevisionField is the field that holds the number, an int64, in current documents and in
-	// revisions. A document without it is revision 1; a document in which it holds anything but a
+	// revisions. A document without it is revision 1. A document in which it holds anything but a
 	// whole number (int, long or double) from 1 to 2^63-2 is ErrInvalid, and Failed in Adopt. Default
 	// "revision".
 	RevisionField string
@@ -50,8 +50,8 @@ type Options struct {
 
 	// Ignored names top-level fields that the history does not keep. A save that changes only these
 	// makes no revision. A save of a Revision that you made by hand, or of one from the history, never
-	// changes them, because nothing says whether a value that differs was changed or only not known:
-	// to write them use Edit, a save after Get, or an update of the driver's. Default none.
+	// changes them, because it cannot tell a changed value from an unknown one. To write them use
+	// Edit, a save after Get, or an update with the driver. Default none.
 	Ignored []string
 
 	// SnapshotEvery n stores the revisions n, 2n, 3n, … whole and those between as deltas. Default
@@ -59,19 +59,21 @@ type Options struct {
 	//
 	// A delta restores a revision from the next one; the last delta does so from the current
 	// document. If other code changes or removes a current document, the revisions before it, back
-	// to the last whole one, become unreadable: At returns ErrInconsistent, Revisions shows them as
-	// Lost, Check lists them. So keep it at 1 until such code has stopped. Changes of Ignored
-	// fields do no harm.
+	// to the last whole one, become unreadable. At then returns ErrInconsistent, Revisions shows
+	// them as Lost, and Check lists them. So keep it at 1 until such code has stopped. Changes of
+	// Ignored fields do no harm.
 	SnapshotEvery int
 
-	// NoHistory stores numbers and changes, but no revisions: a save needs one round trip and no
-	// transaction. The revisions collection must be nil. A revision that is not current is
-	// ErrPruned, and a deleted document begins again at 1. A save that changes a field with a dot
-	// in its name replaces the document, and what others wrote meanwhile is lost. Default false.
+	// NoHistory stores numbers and changes but no revisions, so a save needs one round trip and no
+	// transaction. The revisions collection must be nil. For a revision that is not current, calls
+	// return ErrPruned, and a deleted document begins again at 1. A save that changes a field with
+	// a dot in its name replaces the document, and what others wrote meanwhile is lost. Default
+	// false.
 	NoHistory bool
 
-	// Registry and BSON encode and decode documents and IDs. BSON is by default what the client has. Its registry
-	// cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode and decode documents and IDs. By default BSON is what the client has. The client's
+	// registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default
+	// nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

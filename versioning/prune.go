@@ -17,21 +17,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Retention says which revisions Prune keeps: those that Keep or Before protects.
+// Retention says which revisions Prune keeps. These are all that Keep or Before protects.
 type Retention struct {
-	// Keep protects this many of the newest revisions of each document in the history. The current
-	// revision does not count, a deletion does. Default 0: none. The newest one in the history is
+	// Keep protects this many of the newest revisions of each document in the history. A deletion
+	// counts, but the current revision does not. Default 0: none. The newest one in the history is
 	// always kept, so that numbers continue.
 	Keep int
-	// Before protects the revisions that AsOf needs for this time and later ones: the revision that
-	// was current then, and those after it. In the years 1 to 9999. Default the zero time: none.
+	// Before protects the revisions that AsOf needs for this time and later, which are the revision
+	// that was current then and those after it. It is in the years 1 to 9999. Default the zero
+	// time: none.
 	Before time.Time
 }
 
 // Prune deletes old revisions. At and AsOf then return ErrPruned for them. Documents in the
-// collection that are not revisions, see Malformed, are kept. Result.Examined counts
-// documents, Done the deleted revisions. work.Filter is that of Check. One of keep.Keep and
-// keep.Before must be set.
+// collection that are not revisions (see Malformed) are kept. Result.Examined counts documents, and
+// Done counts deleted revisions. work.Filter selects as in Check. One of keep.Keep and keep.Before
+// must be set.
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
 //

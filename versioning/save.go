@@ -24,16 +24,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Save stores the differences between r.Document and the document that was read, as a new revision,
-// and returns that. r is a Revision that Get or another call returned, or one that you make from
-// the document and the number read. If that number is no longer current, as when the call is
-// repeated, the error is a *ConflictError; if the document does not exist any more, it is
+// Save stores the differences between r.Document and the document that was read as a new revision,
+// and returns it. r is a Revision that Get or another call returned, or one that you make from the
+// document and the number that you read. If that number is no longer current, as when the call is
+// repeated, Save returns a *ConflictError. If the document no longer exists, it returns
 // mongopatterns.ErrNotFound.
 //
-// If nothing has changed, or only Options.Ignored, the number stays the same. Changes that other
-// code made meanwhile without raising the number are kept, unless r.Document changes the same
-// value; an array is one value. If you made r by hand, or it is from the history, Options.Ignored stay
-// as they are stored.
+// If nothing has changed, or only Options.Ignored, the number stays the same. Changes that other code
+// made meanwhile without raising the number are kept, unless r.Document changes the same value; an
+// array counts as one value. If you made r by hand, or it is from the history, Options.Ignored stay as
+// they are stored.
 //
 // Cost: 3 round trips, 2 documents written, index _id, 1 key; 1 round trip if nothing, or only ignored fields,
 // changed, and without a history.
@@ -449,10 +449,10 @@ func (d *store) archive(ctx context.Context, rows ...bson.Raw) error {
 	return err
 }
 
-// Edit reads the current document, calls fn to change it, and saves it. After a conflict it does
-// all of this again until ctx ends, or for two minutes if it has no deadline, so fn can run several times; an
-// error of fn ends Edit, which returns it. The result is the new revision, or the current one if fn changed nothing. In a
-// transaction of the caller's Edit does not retry: the error is the *ConflictError.
+// Edit reads the current document, calls fn to change it, and saves it. After a conflict it does all of this again until
+// ctx ends, or for two minutes if ctx has no deadline, so fn can run several times. If fn returns an error, Edit ends and
+// returns it. The result is the new revision, or the current one if fn changed nothing. In a transaction of the caller
+// Edit does not retry and returns the *ConflictError.
 //
 // Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a history.
 //   - 4 more for each conflict; 1 more for a document without a number.

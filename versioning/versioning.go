@@ -37,8 +37,8 @@ type Change struct {
 	Author string `json:"author,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// At is in milliseconds, in the years 1 to 9999. A write takes the zero time as now, by the clock of this
-	// process, and raises a time before that of the previous revision to that time: so if you set a time that
-	// has not come, later revisions have it too until then. A read returns the zero time if the time is not
+	// process. It raises a time before that of the previous revision to that time, so if you set a future
+	// time, later revisions have it too until it has come. A read returns the zero time if the time is not
 	// known.
 	At time.Time `json:"at,omitzero"`
 	// Fields are fields of your own, such as a ticket or an address, stored beside the others.
@@ -59,7 +59,7 @@ type Revision[T any] struct {
 	// that the delta was made from. Document is zero. Only Revisions, RevisionsFrom and RevisionsBefore return lost
 	// revisions.
 	Lost bool `json:"lost,omitempty"`
-	// Document is the document; if T has fields for number and change, they are set.
+	// Document is the document. If T has fields for number and change, they are set.
 	Document T `json:"document"`
 
 	base *current // what this was read from; nil if not known
@@ -81,7 +81,7 @@ var (
 // matches mongopatterns.ErrConflict.
 type ConflictError struct {
 	ID            bson.RawValue // of the document
-	Read, Current int64         // numbers of revisions
+	Read, Current int64         // the revision that was read, and the current one
 }
 
 func (e *ConflictError) Error() string {
@@ -160,7 +160,8 @@ func (d *store) byTime() bson.D {
 }
 
 // EnsureIndexes creates the missing indexes. If a unique index with the same keys covers all rows,
-// the error is mongopatterns.ErrIndexConflict; if two rows have the same number, ErrInconsistent.
+// it returns mongopatterns.ErrIndexConflict. If two rows have the same number, it returns
+// ErrInconsistent.
 //
 // Cost: 2 round trips, 3 if an index is missing; without a history 1.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
