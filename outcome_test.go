@@ -114,6 +114,7 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 // The driver's errors from before it sent anything are known by the names of their types: this fails if a version
 // of the driver has other names.
 func TestOutcomeOfWhatWasNotSent(t *testing.T) {
+	t.Parallel()
 	outcome := func(t *testing.T, ctx context.Context, coll *mongo.Collection) {
 		t.Helper()
 		_, err := fault.One(coll.InsertOne(ctx, bson.D{}))
@@ -131,7 +132,7 @@ func TestOutcomeOfWhatWasNotSent(t *testing.T) {
 		opts := options.Client().ApplyURI("mongodb://127.0.0.1:1").SetServerSelectionTimeout(50 * time.Millisecond)
 		outcome(t, t.Context(), connect(t, opts))
 	})
-	t.Run("nobody listens", func(t *testing.T) { // a primary has died, and the driver does not know it yet
+	t.Run("nobody listens", func(t *testing.T) { // a primary has died, and the driver, which asks each 10 s, does not know it yet
 		known, dead := make(chan struct{}), atomic.Bool{}
 		var once sync.Once
 		opts := options.Client().ApplyURI(mongotest.URI(t)).SetDialer(dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -143,7 +144,7 @@ func TestOutcomeOfWhatWasNotSent(t *testing.T) {
 			if e.NewDescription.Kind != "Unknown" {
 				once.Do(func() { close(known) })
 			}
-		}})
+		}}).SetServerMonitoringMode("poll")
 		coll := connect(t, opts)
 		<-known
 		dead.Store(true)

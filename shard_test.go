@@ -72,6 +72,7 @@ func sharders(db *mongo.Database) []mongopatterns.Sharder {
 // Shard does everything needed for every package, and a second call does nothing more. All indexes exist
 // afterwards, including unique ones that serve the shard key.
 func TestShard(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	cluster := mongotest.Sharded(t, 2)
 	db := cluster.Database(t)
