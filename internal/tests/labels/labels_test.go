@@ -1,7 +1,9 @@
 // Package labels_test judges package advise by collections of a dozen services, each with the pattern that a consultant
 // would advise. The labels come from MongoDB's articles on the patterns. Who wrote them had not seen the code of advise,
 // and froze them in a commit before the first run. A label that looks wrong now stays, as the measurement would mean
-// nothing otherwise.
+// nothing otherwise. To write docs/labels.csv:
+//
+//	go test ./internal/tests/labels -run TestAdvice -scale=whole -update
 package labels_test
 
 import (
