@@ -1,6 +1,6 @@
 // Campaigns runs tests for longer than go test ./... does: faults at every command, faults that last, Adopt beside old
-// code, elections, killed processes, shards, moving chunks, generated databases, numbers of all types beside each other,
-// settings of clients, users with few rights.
+// code, elections, killed processes, shards, moving chunks, generated databases, labelled collections, numbers of all types
+// beside each other, settings of clients, users with few rights.
 // Run it in the root of the module:
 //
 //	go run ./internal/tests/campaigns                            a part of each, with a new seed
@@ -85,6 +85,7 @@ func all() ([]campaign, error) {
 		campaign{"kills", tests + "killed", `^TestKilled`},
 		campaign{"exactlyonce", tests + "exactlyonce", `^TestExactlyOnce$`},
 		campaign{"classifier", "./advise", `^TestClassifier$`},
+		campaign{"labels", tests + "labels", `^TestAdvice$`},
 		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
 		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
 		campaign{"pairs", tests + "pairs", `^TestPairs$`},

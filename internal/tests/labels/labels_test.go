@@ -1,0 +1,95 @@
+// Package labels_test judges package advise by collections of a dozen services, each with the pattern that a consultant
+// would advise. The labels come from MongoDB's articles on the patterns. Who wrote them had not seen the code of advise,
+// and froze them in a commit before the first run. A label that looks wrong now stays, as the measurement would mean
+// nothing otherwise. To write docs/labels.csv:
+//
+//	go test ./internal/tests/labels -run TestAdvice -scale=whole -update
+package labels_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+)
+
+// labelled are one or two collections, what is asked of them, and what a consultant would advise.
+type labelled struct {
+	name    string // of the first collection
+	service string
+	pays    string // patterns, divided by |, any of which is right advice; "": there is nothing to advise
+	fine    string // patterns that count neither as right nor as wrong
+	harm    string // patterns that would lose data or make the main query clearly worse
+	why     string
+	colls   []coll
+	traffic []requests
+}
+
+type coll struct {
+	name    string
+	n       int
+	indexes []string // names of fields, divided by commas
+	doc     func(g gen, i int) bson.D
+}
+
+// requests are n calls of do, each a request to the service.
+type requests struct {
+	n  int
+	do func(s *session, i int)
+}
+
+// sources say how advise gets to know the queries of a service: by the profiler, as recorded commands, or from a log.
+var sources = map[string]string{
+	"bank": "profiler", "crm": "profiler", "health": "profiler", "iot": "profiler", "shop": "profiler",
+	"library": "recorded", "media": "recorded", "plant": "recorded", "school": "recorded", "social": "recorded", "travel": "recorded",
+	"game": "log", "web": "log",
+}
+
+func cases() []labelled { return slices.Concat(listCases(), pageCases(), refCases(), numberCases()) }
+
+// some returns n of the values, in any order.
+func (g gen) some(values []string, n int) []string {
+	out := slices.Clone(values)
+	g.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out[:n]
+}
+
+// patterns splits a label.
+func patterns(label string) []string {
+	return strings.FieldsFunc(label, func(r rune) bool { return r == '|' })
+}
+
+// There are enough labels of each kind, each collection is in one case, and each case says why.
+func TestLabels(t *testing.T) {
+	pays, nothing, colls := map[string]int{}, 0, map[string]bool{}
+	for _, c := range cases() {
+		if c.why == "" || sources[c.service] == "" || c.colls[0].name != c.name {
+			t.Errorf("%s: %q", c.name, c.why)
+		}
+		for _, p := range patterns(c.pays) {
+			pays[p]++
+		}
+		if c.pays == "" {
+			nothing++
+		}
+		for _, coll := range c.colls {
+			if colls[coll.name] {
+				t.Errorf("%s is in two cases", coll.name)
+			}
+			colls[coll.name] = true
+		}
+	}
+	t.Logf("%d collections in %d cases, %d with nothing to advise, %v", len(colls), len(cases()), nothing, pays)
+	testkit.Equal(t, 12, len(pays))
+	for p, n := range pays {
+		if n < 3 {
+			t.Errorf("%s: %d", p, n)
+		}
+	}
+	if len(cases()) < 100 || nothing < 35 || len(cases())-nothing < 60 {
+		t.Errorf("%d cases, %d with nothing to advise", len(cases()), nothing)
+	}
+}
