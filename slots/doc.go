@@ -70,7 +70,8 @@
 // # Adoption and maintenance
 //
 // Documents of another program can be used without conversion if series, start and levels have this form;
-// their _id may be anything. [Slots.Adopt] converts documents whose start is stored as a string. If old code
+// their _id may be anything. Archive and Adopt refuse one with a name that has a dot, begins with $ or is empty, of a field
+// or of a key of slots, because an update would write elsewhere. [Slots.Adopt] converts documents whose start is stored as a string. If old code
 // then sets a slot again that the converted document has already, the next Adopt drops that value. For
 // documents of another form, read them yourself and call SetMany. To delete old documents, set
 // Options.EndField, run Repair if there are documents without it, and create a TTL index on it; to move them
