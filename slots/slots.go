@@ -602,12 +602,21 @@ func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mo
 
 func (g *grid) arrive(_ context.Context, _ *comment.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
-		if err := g.checkNames(doc); err != nil {
+		if err := g.checkWritable(doc); err != nil {
 			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), err))
 		}
 		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.Series), Start: g.StartOf(doc)}, true))
 	}
 	return updates, nil
+}
+
+// checkWritable refuses a document whose place cannot be told, such as one with its start in an array, which the filter of
+// Archive meets, and what checkNames refuses.
+func (g *grid) checkWritable(doc bson.Raw) error {
+	if start := value.Lookup(doc, g.Start); start.Type != bson.TypeDateTime {
+		return fmt.Errorf("%w: %s is %s, not a date", fault.ErrMalformed, g.Start, value.Text(start))
+	}
+	return g.checkNames(doc)
 }
 
 // checkNames refuses a document with a name, of a field or of a key of slots, that means something else in the path of an
