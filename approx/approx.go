@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/interval"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -265,6 +266,20 @@ func (c *core) filter(key any) bson.D {
 	return expr.D(c.KeyField, c.codec.Condition(key))
 }
 
+// of selects the document of an encoded key for the package itself: not one with an array that somebody typed, which an
+// equality with its element meets, so that several keys would share a count.
+func (c *core) of(key bson.RawValue) bson.D {
+	if c.KeyField == "_id" {
+		return expr.D("_id", value.Equal(key))
+	}
+	one := expr.Op("$not", expr.Op("$type", "array"))
+	filter := expr.D(c.KeyField, append(expr.D("$eq", key), one...))
+	for _, above := range fieldpath.Above(c.KeyField) {
+		filter = append(filter, expr.Element(above, one))
+	}
+	return filter
+}
+
 // chunk limits the writes of one command.
 const chunk = 1000
 
@@ -304,7 +319,7 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 		models := make([]mongo.WriteModel, len(part))
 		for i, key := range part {
 			models[i] = mongo.NewUpdateOneModel().SetUpsert(!c.Existing).
-				SetFilter(expr.D(c.KeyField, value.Equal(key))).SetUpdate(update(start + i))
+				SetFilter(c.of(key)).SetUpdate(update(start + i))
 		}
 		result.Examined += int64(len(part))
 		var written *mongo.BulkWriteResult
@@ -343,7 +358,7 @@ func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
 
 // field returns the value of CountField in the document of a key, zero if it is missing.
 func (c *core) field(ctx context.Context, id bson.RawValue) (bson.RawValue, error) {
-	raw, err := c.coll.FindOne(ctx, expr.D(c.KeyField, value.Equal(id)),
+	raw, err := c.coll.FindOne(ctx, c.of(id),
 		options.FindOne().SetProjection(expr.D("_id", 0, c.CountField, 1))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = fault.Of(id, mongopatterns.ErrNotFound)

@@ -477,6 +477,46 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
+// An array that somebody typed in the place of a key is no key: a count of it would be one of all its elements. Its
+// elements are keys of their own, unless the unique index refuses them.
+func TestKeyInAnArray(t *testing.T) {
+	t.Parallel()
+	for field, typed := range map[string]any{"city": bson.A{"x", "y"}, "at.city": bson.A{bson.D{{Key: "city", Value: "x"}}}} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("cities")
+			top, _, _ := strings.Cut(field, ".")
+			if _, err := coll.InsertOne(ctx, bson.D{{Key: top, Value: typed}, {Key: "count", Value: 100}}); err != nil {
+				t.Fatal(err)
+			}
+			unindexed, err := approx.New[string](coll, &approx.Options{KeyField: field, Every: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := unindexed.Get(ctx, "x"); !errors.Is(err, mongopatterns.ErrNotFound) {
+				t.Error(err)
+			}
+			indexed := counters(t, coll, &approx.Options{KeyField: field, Every: 1})
+			if err := indexed.Add(ctx, "x", 7); !mongo.IsDuplicateKeyError(err) {
+				t.Error(err)
+			}
+			if n, err := coll.CountDocuments(ctx, bson.D{{Key: "count", Value: 100}}); n != 1 || err != nil {
+				t.Error(n, err)
+			}
+			if _, err := coll.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: top, Value: ""}}}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := indexed.Add(ctx, "x", 7); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := indexed.Get(ctx, "x"); err != nil || n != 14 { // with the 7 that were refused
+				t.Error(n, err)
+			}
+		})
+	}
+}
+
 func TestIndexes(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("cities")

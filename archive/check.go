@@ -40,13 +40,14 @@ const (
 //   - Duplicate: a document is live and archived, with the same content. Repair deletes the live one.
 //   - Different: an _id is live and archived, with different content. Field is the first field that differs,
 //     and Have its live value. Delete one of the two documents.
+//   - Malformed: a companion whose Field is in an array, or is one. What it belongs to cannot move, so correct it.
 //
 // Cost: 1 round trip, 2 for each batch (by default 1000) of live documents, by _id, and a scan of the archive for
 // Unmarked.
 //   - The archive is in another database: 1 more.
 //   - For every 100 documents that exist in the archive too: 3.
 //   - Each side of a companion, by the keys of the index on Field: 1, 1 for each 1000 documents that have some, and 5
-//     for a batch of which some are Apart.
+//     for a batch of which some are Apart. With arrays there: a scan more for each batch with one.
 func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "archive.Check")
 	all := maintain.Check(ctx, a.live, work, a.scan(), a.problems)
@@ -160,13 +161,13 @@ func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail s
 }
 
 // Repair deletes the live documents that are archived with the same content, marks the Unmarked ones in the archive,
-// and moves the companions that are Apart, in as many transactions as Work.BatchBytes requires. Done counts each of
-// these documents. work.Filter selects live documents; with it, Repair only deletes such live documents. Remaining
-// counts the Different and the Marked ones, and the companions that have other content on the other side.
+// and moves the companions that are Apart, each batch in a transaction. Done counts each of these documents. work.Filter
+// selects live documents; with it, Repair only deletes such live documents. Remaining counts the Different, the Marked
+// and the Malformed ones, and the companions that have other content on the other side.
 //
 // Cost: that of Check, where what is in both costs 5 round trips for every 100.
 //   - Unmarked documents: 1 for each batch.
-//   - Documents whose companions are Apart: 8 for each batch.
+//   - Documents whose companions are Apart: 2 for each batch, and 8 for each batch of these companions.
 func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Repair")
 	defer fault.In(&err, "archive: repair")

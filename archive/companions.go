@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -172,7 +173,7 @@ func (l *load) read(ctx context.Context, room *int) (more bool, err error) {
 const replies = 1 << 20
 
 // compare looks for the documents on the other side. It takes those that have other content there out of the load, and
-// returns them.
+// returns them. On shards, several can have one _id: all of these stay if one of them differs from all that are there.
 func (l *load) compare(ctx context.Context) (differ []bson.Raw, err error) {
 	if len(l.docs) == 0 {
 		return nil, nil
@@ -181,21 +182,26 @@ func (l *load) compare(ctx context.Context) (differ []bson.Raw, err error) {
 	if err != nil || len(others) == 0 {
 		return nil, err
 	}
-	there := map[string]bson.Raw{}
+	there := map[string][]bson.Raw{}
 	for _, other := range others {
-		there[value.Key(other.Lookup("_id"))] = other
+		key := value.Key(other.Lookup("_id"))
+		there[key] = append(there[key], other)
 	}
-	var rest []bson.Raw
 	l.same = map[string]bool{}
 	for _, doc := range l.docs {
 		key := value.Key(doc.Lookup("_id"))
-		other := there[key]
-		if other != nil && !bytes.Equal(doc, other) {
-			differ = append(differ, doc)
-			continue
+		equal := slices.ContainsFunc(there[key], func(other bson.Raw) bool { return bytes.Equal(doc, other) })
+		if before, known := l.same[key]; there[key] != nil {
+			l.same[key] = equal && (before || !known)
 		}
-		l.same[key] = other != nil
-		rest = append(rest, doc)
+	}
+	var rest []bson.Raw
+	for _, doc := range l.docs {
+		if same, met := l.same[value.Key(doc.Lookup("_id"))]; met && !same {
+			differ = append(differ, doc)
+		} else {
+			rest = append(rest, doc)
+		}
 	}
 	l.docs = rest
 	return differ, nil
@@ -218,8 +224,11 @@ func deliver(ctx context.Context, loads []load) error {
 				arrivals = append(arrivals, mongo.NewInsertOneModel().SetDocument(doc))
 			}
 		}
-		departure := mongo.NewDeleteManyModel().SetFilter(expr.And(l.filter, expr.D("_id", expr.Op("$in", transfer.IDs(l.docs)))))
-		if err := transfer.Exchange(ctx, l.from, l.to, arrivals, []mongo.WriteModel{departure}, int64(len(l.docs))); err != nil {
+		var departures []mongo.WriteModel
+		for ids := range value.Chunks(transfer.IDs(l.docs)) {
+			departures = append(departures, mongo.NewDeleteManyModel().SetFilter(expr.And(l.filter, expr.D("_id", expr.Op("$in", ids)))))
+		}
+		if err := transfer.Exchange(ctx, l.from, l.to, arrivals, departures, int64(len(l.docs))); err != nil {
 			return err
 		}
 	}
@@ -273,77 +282,127 @@ func (s stray) lost(ctx context.Context, parents []bson.Raw) ([]bson.Raw, error)
 	return transfer.ByID(ctx, cursor.Primary(s.parentsThere), missing, expr.D("_id", 1))
 }
 
-// problems names the strays of a batch of documents. It reads them again in one snapshot.
+// counted is the pipeline that counts the companions of each document, and finds one of them.
+func (s stray) counted(match bson.D) mongo.Pipeline {
+	group := expr.Op("$group", expr.D("_id", expr.Field(s.field), "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
+	return mongo.Pipeline{expr.Op("$match", match), group, expr.Op("$sort", expr.D("_id", 1))}
+}
+
+// inArrays counts the companions that name their documents in an array. Such a document cannot move.
+func (s stray) inArrays(ctx context.Context, batch []bson.Raw) ([]bson.Raw, error) {
+	arrays := bson.A{}
+	for _, doc := range batch {
+		named, _ := doc.Lookup("_id").ArrayOK()
+		if values, err := named.Values(); err == nil && len(values) > 0 {
+			arrays = append(arrays, expr.Literal(doc.Lookup("_id")))
+		}
+	}
+	if len(arrays) == 0 {
+		return nil, nil
+	}
+	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(s.from).Aggregate(ctx, s.counted(expr.Op("$expr", expr.Op("$in", expr.Field(s.field), arrays))))
+	}))
+}
+
+// problem is one of the companions in a document of counted.
+func (s stray) problem(kind mongopatterns.ProblemKind, counted bson.Raw, detail string) mongopatterns.Problem {
+	return mongopatterns.Problem{Pattern: "archive", Kind: kind, Collection: s.from.Name(), ID: counted.Lookup("first"), Field: s.field,
+		Have: counted.Lookup("_id"), Detail: fmt.Sprintf("%d documents; %s", counted.Lookup("n").AsInt64(), detail)}
+}
+
+// problems names the strays of a batch of documents, which it reads again in one snapshot, and those in arrays.
 func (s stray) problems(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
-	lost, err := s.lost(ctx, batch)
-	if err != nil || len(lost) == 0 {
+	arrays, err := s.inArrays(ctx, batch)
+	if err != nil {
 		return nil, err
 	}
+	for _, doc := range arrays {
+		out = append(out, s.problem(mongopatterns.Malformed, doc, "what they belong to cannot move"))
+	}
+	lost, err := s.lost(ctx, batch)
+	if err != nil || len(lost) == 0 {
+		return out, err
+	}
+	var apart []mongopatterns.Problem
 	err = txn.Run(ctx, s.from.Database(), func(ctx context.Context) error {
-		out = nil
+		apart = nil
 		lost, err := s.lost(ctx, lost)
 		if err != nil || len(lost) == 0 {
 			return err
 		}
-		group := expr.Op("$group", expr.D("_id", expr.Field(s.field), "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
 		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return s.from.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.of(transfer.IDs(lost))), group, expr.Op("$sort", expr.D("_id", 1))})
+			return s.from.Aggregate(ctx, s.counted(s.of(transfer.IDs(lost))))
 		}) {
 			if err != nil {
 				return err
 			}
-			out = append(out, mongopatterns.Problem{Pattern: "archive", Kind: Apart, Collection: s.from.Name(), ID: doc.Lookup("first"), Field: s.field,
-				Have: doc.Lookup("_id"), Detail: fmt.Sprintf("%d documents; theirs is in %s", doc.Lookup("n").AsInt64(), s.parentsThere.Name())})
+			if doc.Lookup("_id").Type != bson.TypeArray {
+				apart = append(apart, s.problem(Apart, doc, "theirs is in "+s.parentsThere.Name()))
+			}
 		}
 		return nil
 	})
-	return out, err
+	return append(out, apart...), err
 }
 
-// finish moves the strays of a batch of documents, in as many transactions as their size needs.
+// finish moves the strays of a batch of documents, in as many transactions as they need.
 func (s stray) finish(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
+	arrays, err := s.inArrays(ctx, batch)
+	if err != nil {
+		return err
+	}
+	for _, doc := range arrays {
+		result.Remaining += doc.Lookup("n").AsInt64()
+	}
 	lost, err := s.lost(ctx, batch)
 	if err != nil || len(lost) == 0 {
 		return err
 	}
-	left := []bson.RawValue{} // the _ids of what stays where it is
-	for more := true; more; {
-		var l load
-		var differ []bson.Raw
-		err := maintain.Once(ctx, s.from.Database(), func(ctx context.Context) error {
-			more, differ = false, nil
-			l = load{companion: s.companion}
-			lost, err := s.lost(ctx, lost)
-			if err != nil || len(lost) == 0 {
-				return err
-			}
-			// Their documents must not leave while they arrive.
-			if !work.DryRun {
-				if err := hold.Documents(ctx, s.parentsThere, expr.D("_id", expr.Op("$in", transfer.IDs(lost)))); err != nil {
-					return err
-				}
-			}
-			l.filter = append(s.of(transfer.IDs(lost)), expr.Element("$nor", bson.A{expr.D("_id", expr.Op("$in", left))}))
-			room := work.BatchBytes
-			if more, err = l.read(ctx, &room); err != nil {
-				return err
-			}
-			if differ, err = l.compare(ctx); err != nil || work.DryRun {
-				return err
-			}
-			return deliver(ctx, []load{l})
-		})
+	scan := maintain.Scan{Filter: s.of(transfer.IDs(lost)), Projection: expr.D("_id", 1), Whole: true}
+	for part, err := range maintain.Batches(ctx, s.from, work, scan) {
 		if err != nil {
 			return err
 		}
-		result.Done += int64(len(l.docs))
-		result.Remaining += int64(len(differ))
-		if work.DryRun {
-			differ = append(differ, l.docs...)
-		}
-		for _, doc := range differ {
-			left = append(left, value.Clone(doc.Lookup("_id")))
+		for ids := range value.Chunks(transfer.IDs(part)) {
+			if err := s.bring(ctx, lost, ids, work, result); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// bring moves strays, by their _ids, to those documents that are still on the other side.
+func (s stray) bring(ctx context.Context, lost []bson.Raw, ids []bson.RawValue, work mongopatterns.Work, result *mongopatterns.Result) error {
+	var l load
+	var differ []bson.Raw
+	err := maintain.Once(ctx, s.from.Database(), func(ctx context.Context) error {
+		l, differ = load{companion: s.companion}, nil
+		lost, err := s.lost(ctx, lost)
+		if err != nil || len(lost) == 0 {
+			return err
+		}
+		parents := transfer.IDs(lost)
+		if !work.DryRun { // they must not leave while their companions arrive
+			if err := hold.Documents(ctx, s.parentsThere, expr.D("_id", expr.Op("$in", parents))); err != nil {
+				return err
+			}
+		}
+		room := math.MaxInt // they are a batch
+		l.filter = append(s.of(parents), expr.Element("_id", expr.Op("$in", ids)))
+		if _, err := l.read(ctx, &room); err != nil {
+			return err
+		}
+		if differ, err = l.compare(ctx); err != nil || work.DryRun {
+			return err
+		}
+		l.filter = s.of(parents) // deliver adds the _ids
+		return deliver(ctx, []load{l})
+	})
+	if err == nil {
+		result.Done += int64(len(l.docs))
+		result.Remaining += int64(len(differ))
+	}
+	return err
 }

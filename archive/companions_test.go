@@ -220,6 +220,91 @@ func TestCompanionInArray(t *testing.T) {
 	}
 	same(t, []any{int32(0), int32(1)}, ids(t, j.trips))
 	same(t, []any{int32(1)}, ids(t, j.comments))
+	// Check names it, and one whose path leads through an array, but not those that name nothing. Repair counts them.
+	testkit.Insert(t, j.comments, d("_id", 2, "trip_id", bson.A{}))
+	testkit.Insert(t, j.photos, d("_id", 3, "of", bson.A{d("trip", 1)}), d("_id", 4, "of", bson.A{d("trip", 1)}), d("_id", 5, "of", bson.A{1}))
+	same(t, []string{"archive: comments 1: malformed: trip_id is [{\"$numberInt\":\"0\"},{\"$numberInt\":\"1\"}]: 1 documents; what they belong to cannot move",
+		"archive: photos 3: malformed: of.trip is [{\"$numberInt\":\"1\"}]: 2 documents; what they belong to cannot move"}, testkit.Problems(t, j))
+	for _, dry := range []bool{true, false} {
+		if result, err := j.Repair(t.Context(), &mongopatterns.Work{DryRun: dry}); err != nil || result.Remaining != 3 || result.Done+result.Failed > 0 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+}
+
+// The _ids of companions need not fit in one filter. They are counted only: a transaction of so many would need more of the
+// server's cache than it has in a test.
+func TestManyCompanions(t *testing.T) {
+	t.Parallel()
+	j := trips(t)
+	const n = 60_000
+	testkit.Insert(t, j.oldTrips, d("_id", 0, "archived_at", on(9)))
+	var said []any
+	for i := range n {
+		said = append(said, d("_id", fmt.Sprintf("%0300d", i), "trip_id", 0))
+	}
+	testkit.Insert(t, j.comments, said...)
+	done(t, n)(j.Repair(t.Context(), &mongopatterns.Work{BatchSize: n, BatchBytes: 64 << 20, DryRun: true}))
+}
+
+// A Repair keeps the _ids of a batch of companions, and not those of all that it has met.
+func TestManyApart(t *testing.T) {
+	t.Parallel()
+	j := trips(t)
+	testkit.Insert(t, j.oldTrips, d("_id", 0, "archived_at", on(9)))
+	var said []any
+	for i := range 300 {
+		said = append(said, d("_id", i, "trip_id", 0))
+	}
+	testkit.Insert(t, j.comments, said...)
+	testkit.Insert(t, j.oldComments, d("_id", 7, "trip_id", 0, "text", "other"))
+	for _, dry := range []bool{true, false} {
+		cmds := mongotest.Record(t, j.db, func() {
+			result, err := j.Repair(t.Context(), &mongopatterns.Work{DryRun: dry, BatchSize: 10})
+			if err != nil || result.Done != 299 || result.Remaining != 1 {
+				t.Errorf("%+v, %v", result, err)
+			}
+		})
+		for _, c := range cmds {
+			if len(c.Body) > 3000 {
+				t.Fatalf("%v: %d bytes of %s", dry, len(c.Body), c.Name)
+			}
+		}
+	}
+}
+
+// On shards an _id is that of one document a shard: a comment is compared with the one that is as it is.
+func TestCompanionsOnShards(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := mongotest.Sharded(t, 2)
+	j := openTrips(t, cluster.Database(t))
+	for _, coll := range []*mongo.Collection{j.comments, j.oldComments} {
+		testkit.OK(t, cluster.Shard(ctx, coll, d("trip_id", 1), d("trip_id", 2)))
+	}
+	j.store(t, 4, 0)
+	for trip, both := range []bool{false, true, true, false} {
+		doc := d("_id", "c", "trip_id", trip)
+		if trip == 0 || trip == 3 {
+			doc = d("_id", "d", "trip_id", trip)
+		}
+		testkit.Insert(t, j.comments, doc)
+		if both {
+			testkit.Insert(t, j.oldComments, doc)
+		}
+	}
+	done(t, 4)(j.Move(ctx, all, nil))
+	same(t, 0, testkit.Count(t, j.comments, all))
+	same(t, 4, testkit.Count(t, j.oldComments, all))
+	// Those of one _id stay together where one of them differs from all of the other side.
+	testkit.Must(j.oldComments.UpdateOne(ctx, d("_id", "c", "trip_id", 2), d("$set", d("text", "other"))))
+	testkit.Insert(t, j.comments, d("_id", "c", "trip_id", 1), d("_id", "c", "trip_id", 2))
+	for _, dry := range []bool{true, false} {
+		if result, err := j.Repair(ctx, &mongopatterns.Work{DryRun: dry}); err != nil || result.Done != 0 || result.Remaining != 2 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	same(t, 2, testkit.Count(t, j.comments, all))
 }
 
 // Trips move to and fro while programs comment them. Those that write to the trip in the same transaction find it

@@ -3,6 +3,7 @@ package computed_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,7 +46,7 @@ func TestGet(t *testing.T) {
 	check(t, errors.Join(err, c.Mark(t.Context(), "A")))
 	check(t, errorOf(c.Get(t.Context(), "A", time.Hour)))
 	// Another computes it, or died doing so: readers get the old value at once.
-	until := func(at time.Time) {
+	until := func(at any) {
 		_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$set": bson.M{"computed.until": at, "computed.dirty": true}})
 		check(t, err)
 	}
@@ -54,10 +55,14 @@ func TestGet(t *testing.T) {
 	if old := testkit.Must(c.Get(t.Context(), "A", 0)); old.Viewers == truth(t, db, true)["A"][0] {
 		t.Errorf("computed beside another: %+v", old)
 	}
-	until(time.Now().Add(-time.Hour))
-	if now := testkit.Must(c.Get(t.Context(), "A", 0)); now.Viewers != truth(t, db, true)["A"][0] {
-		t.Errorf("not taken over: %+v", now)
+	for i, at := range []any{time.Now().Add(-time.Hour), bson.Timestamp{T: math.MaxUint32}, bson.MaxKey{}, "text"} { // typed by hand
+		check(t, set(db, 0, bson.M{"viewers": 3000 + i})(t.Context()))
+		until(at)
+		if now := testkit.Must(c.Get(t.Context(), "A", 0)); now.Viewers != truth(t, db, true)["A"][0] {
+			t.Errorf("not taken over after %v: %+v", at, now)
+		}
 	}
+	check(t, set(db, 0, bson.M{"viewers": 3000})(t.Context()))
 	// Twenty readers of a stale value make one computation.
 	opts = perFilm()
 	opts.Wait = true

@@ -90,7 +90,8 @@
 //   - By default, Update propagates in the transaction of the change, so no reader sees one without
 //     the other. This works well for up to about a thousand copies.
 //   - With Options.Outbox, Update adds an entry to that collection, in the same transaction,
-//     and workers call [Source.Drain] at intervals.
+//     and workers call [Source.Drain] at intervals. Update does not see whether a target can hold
+//     the value, which may get too large or too deep (180 levels) there. Then the entry keeps that error.
 //   - With Options.Deferred, Update changes only the source. [Source.Watch] follows the source with
 //     a change stream, whoever changes it, and survives elections. Watch may also run with the
 //     first two, for changes by programs that do not know the version.

@@ -73,7 +73,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	ctx, end := txn.Causal(ctx, c.source.Database())
 	defer end()
 	// What has no time is not an entry: it stays.
-	due := expr.And(expr.D(dueField, expr.Op("$type", "date")), lease.Free(dueField), w.Filter)
+	due := expr.And(lease.Due(dueField), w.Filter)
 	if w.DryRun {
 		result.Examined, err = c.outbox.CountDocuments(ctx, due)
 		return result, err

@@ -665,10 +665,13 @@ func TestLease(t *testing.T) {
 	if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, mongopatterns.ErrRunning) || !strings.Contains(err.Error(), until.Truncate(time.Millisecond).UTC().Format(time.RFC3339Nano)) {
 		t.Error(err)
 	}
-	_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"until": time.Now().Add(-time.Hour)}})
-	testkit.OK(t, err)
-	if _, err := c.Migrate(t.Context(), 3, nil); err != nil {
-		t.Error(err)
+	// What is no date in the place of the end, whatever it sorts after, keeps nobody out.
+	for _, until := range []any{time.Now().Add(-time.Hour), bson.Timestamp{T: math.MaxUint32}, bson.MaxKey{}, bson.Regex{Pattern: "a"}, "text"} {
+		_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"owner": bson.NewObjectID(), "until": until}})
+		testkit.OK(t, err)
+		if _, err := c.Migrate(t.Context(), 3, nil); err != nil {
+			t.Errorf("%v: %v", until, err)
+		}
 	}
 	// And a Migrate whose lease was taken meanwhile stops.
 	_, err = coll.DeleteMany(t.Context(), bson.M{})

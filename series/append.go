@@ -244,6 +244,7 @@ type block struct {
 	windows.Place
 	rows    int
 	bytes   int      // of its measurements in memory
+	most    int      // a document with so many measurements is full
 	id      int64    // of its content
 	update  bson.Raw // pushes it and updates the sums
 	mark    int      // where the mark of a new document is in update
@@ -269,13 +270,20 @@ func (b *batch) sealed() []*block {
 func (c *store) block(p windows.Place, t *pack.Table) *block {
 	data, derived := t.Encode(p.Key), c.derived(t)
 	hash := sha256.Sum256(data)
-	out := &block{Place: p, rows: len(t.Times), bytes: len(data), id: int64(binary.LittleEndian.Uint64(hash[:]))}
+	out := &block{Place: p, rows: len(t.Times), bytes: len(data), most: c.most(t), id: int64(binary.LittleEndian.Uint64(hash[:]))}
 	b := codec.Build(256 + 64*len(derived) + len(data))
 	c.push(b, data, out.id)
 	c.sum(b, len(data), derived)
 	out.mark = c.create(b, p)
 	out.update = b.Done()
 	return out
+}
+
+// most is after how many measurements like those of a table a document is full: MaxCount, or fewer if they have so many
+// values that what the document holds would not fit in memory.
+func (c *store) most(t *pack.Table) int {
+	fit := int64(largestDocument) * int64(len(t.Times)) / int64(t.Holds())
+	return int(min(int64(c.opts.MaxCount), max(fit, 1)))
 }
 
 // push writes the operator that appends a block, and the ID by which it is recognized.
@@ -329,24 +337,28 @@ func (b *block) marked() bson.Raw {
 }
 
 // A room is the document of a window to write to next, and how much this process may add before it checks
-// how full the document is: a sixteenth of MaxCount and MaxBytes.
+// how full the document is: a sixteenth of the block's most and of MaxBytes.
 type room struct {
 	seq         int64
 	rows, bytes int
 }
 
-// open selects the document with a block's number if it has room and does not hold the block yet. If _id
-// suffices, the filter has no other condition: the server then skips planning, which is a third of an
+// open selects the document with a block's number if it has room, is of the block's place, and does not hold the block
+// yet. If _id suffices, the filter has no other condition: the server then skips planning, which is a third of an
 // append.
 func (c *store) open(b *block) bson.Raw {
-	filter := c.One(b.Place, b.seq, c.sharded.Load())
+	sharded := c.sharded.Load()
+	filter := c.One(b.Place, b.seq, sharded)
 	compare := func(field, op string, n int64) {
 		filter.Open(field)
 		filter.Int(op, n)
 		filter.Close()
 	}
+	if !b.sure && !sharded { // a shard key is no array
+		c.Alone(filter, b.Place)
+	}
 	if !b.sure || c.opts.BatchField != "" {
-		compare(c.opts.CountField, "$lt", int64(c.opts.MaxCount))
+		compare(c.opts.CountField, "$lt", int64(b.most))
 		compare(c.opts.BytesField, "$lt", int64(c.opts.MaxBytes))
 	}
 	if c.opts.BatchField != "" {
@@ -441,7 +453,7 @@ func (c *store) place(blocks []*block) {
 func (c *store) remember(b *block) {
 	if !b.sure {
 		c.rooms.Change(b.Key, func(room) room {
-			return room{b.seq, c.opts.MaxCount / 16, min(c.opts.MaxBytes/16, largestRoom)}
+			return room{b.seq, b.most / 16, min(c.opts.MaxBytes/16, largestRoom)}
 		})
 	}
 }
@@ -464,7 +476,7 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 		}
 		b.sure = false
 		b.seq = max(n.seq, b.least) // the document known from before may have been archived or deleted
-		if n.full && n.seq == b.seq {
+		if n.seq == b.seq && (n.full || n.count >= int64(b.most)) {
 			b.seq++
 		}
 		left = append(left, b)
@@ -472,12 +484,13 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 	return left, skipped, nil
 }
 
-// A newest is what a window has: its newest document, -1 without one, whether that is full, and the blocks that it
-// holds in any of its documents.
+// A newest is what a window has: its newest document, -1 without one, whether its bytes fill that, how many measurements
+// it has, and the blocks that the window holds in any of its documents.
 type newest struct {
-	seq  int64
-	full bool
-	held map[int64]bool
+	seq   int64
+	full  bool
+	count int64
+	held  map[int64]bool
 }
 
 // newest reads the windows of blocks.
@@ -506,9 +519,11 @@ func (c *store) newest(ctx context.Context, blocks []*block) (map[string]*newest
 		if err != nil {
 			return nil, err
 		}
-		if n := found[c.KeyOf(doc)]; n != nil {
-			c.see(n, doc)
+		n := found[c.KeyOf(doc)]
+		if n == nil {
+			return nil, fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: %q or %q is an array", fault.ErrMalformed, c.Series, c.Start))
 		}
+		c.see(n, doc)
 	}
 	return found, nil
 }
@@ -527,5 +542,5 @@ func (c *store) see(n *newest, doc bson.Raw) {
 	}
 	count, counted := value.Lookup(doc, c.opts.CountField).AsInt64OK()
 	bytes, sized := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
-	n.seq, n.full = seq, !counted || !sized || count >= int64(c.opts.MaxCount) || bytes >= int64(c.opts.MaxBytes)
+	n.seq, n.count, n.full = seq, count, !counted || !sized || bytes >= int64(c.opts.MaxBytes)
 }

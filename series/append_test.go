@@ -3,6 +3,7 @@ package series_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -199,6 +200,30 @@ func TestRollOver(t *testing.T) {
 		t.Errorf("%d measurements", len(got))
 	}
 	testkit.Healthy(t, s)
+}
+
+// Measurements of many fields that hardly change take few bytes packed, and a document of them has no more values than
+// memory can hold.
+func TestWideMeasurements(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, bson.D](t, coll, timeseries.Days(nil), nil)
+	const rows = 5000
+	m := bson.D{{Key: "timestamp", Value: day}}
+	for i := range 1000 {
+		m = append(m, bson.E{Key: fmt.Sprint("f", i), Value: int32(7)})
+	}
+	appendMany(t, s, "s", slices.Repeat([]bson.D{m}, rows)...)
+	_, err := s.Compact(t.Context(), nil)
+	testkit.OK(t, err)
+	testkit.Healthy(t, s)
+	counts := map[int64]int32{}
+	for _, doc := range testkit.Stored[bson.Raw](t, coll) {
+		counts[doc.Lookup("_id", "n").AsInt64()] = doc.Lookup("count").Int32()
+	}
+	if len(counts) != 2 || counts[0]+counts[1] != rows {
+		t.Errorf("%v", counts)
+	}
 }
 
 // Those of one time are read in the order in which they came, compacted or not.

@@ -49,8 +49,8 @@
 // field mark, a random number, distinguishes the document from an earlier one with the same _id that was
 // archived or expired.
 //
-// A document takes Options.MaxCount measurements or Options.MaxBytes of blocks, by default 100,000 or 256 KiB.
-// Then the next document of the same window begins, with n: 1.
+// A document takes Options.MaxCount measurements or Options.MaxBytes of blocks, by default 100,000 or 256 KiB, or four
+// million values. Then the next document of the same window begins, with n: 1.
 //
 // A block holds columns, one for each field. Times, integers and doubles with few decimal places (21.5,
 // not 1/3) are stored as integers, whose differences from their neighbours, or from a line through 128 of

@@ -1,6 +1,7 @@
 package series_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -16,6 +17,30 @@ import (
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
+
+// A series, or a start, in an array that somebody typed is met by an equality. A block would be for another place: Append
+// refuses the document, which the error names.
+func TestPlaceInAnArray(t *testing.T) {
+	t.Parallel()
+	for field, value := range map[string]any{"series": bson.A{"s"}, "start": bson.A{day}} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("c")
+			appendMany(t, open[string, event](t, coll, timeseries.Days(nil), nil), "s", seconds(3)...)
+			testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: value}}}})
+			before := testkit.Stored[bson.Raw](t, coll)
+			fresh := open[string, event](t, coll, timeseries.Days(nil), nil)
+			add := func(ctx context.Context) error { return fresh.Append(ctx, "s", event{Timestamp: at(1, 0, 0)}) }
+			for _, err := range []error{add(ctx), mongopatterns.Transact(ctx, coll.Database().Client(), add)} {
+				if !errors.Is(err, mongopatterns.ErrMalformed) || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {
+					t.Error(err)
+				}
+			}
+			testkit.Equal(t, before, testkit.Stored[bson.Raw](t, coll))
+		})
+	}
+}
 
 // Documents whose fields somebody has typed by hand, of any type, make no call panic. What cannot be read is an
 // error that names the document; what follows from the measurements is repaired, and the rest is

@@ -25,6 +25,8 @@ const (
 	// The most measurements, and bytes of measurements, in a block.
 	blockRows  = 1 << 14
 	blockBytes = 1 << 20
+	// What the blocks of a document hold; beside this, each writer can exceed it by a sixteenth.
+	largestDocument = pack.MostHeld / 4
 )
 
 // Options names the fields of a document and bounds its size. The zero value stores {series, start, count,
@@ -65,9 +67,9 @@ type Options struct {
 	// no such decimal, as one of 16 to 18. Default none: only the number of measurements is kept.
 	Values []timeseries.Value
 
-	// MaxCount and MaxBytes bound a document. Once it has so many measurements, or bytes of blocks, the
-	// next batch begins a further document of the same window. Each writer may exceed a bound by a
-	// sixteenth before it notices. Default 100,000 and 256 KiB.
+	// MaxCount and MaxBytes bound a document. Once it has so many measurements, or bytes of blocks, or four million
+	// values, the next batch begins a further document of the same window. Each writer may exceed a bound by a
+	// sixteenth before it notices. Default 100,000, at most 1,048,576, and 256 KiB.
 	MaxCount, MaxBytes int
 
 	// Registry and BSON encode series and measurements, and decode measurements. By default BSON is what the client
@@ -91,7 +93,7 @@ func (o *Options) settings() []config.Setting {
 		config.Name("Options.MarkField", &o.MarkField, "mark"),
 		config.Name("Options.BatchField", &o.BatchField, ""),
 		inside("Options.TimeField", &o.TimeField, "timestamp"),
-		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<24),
+		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<20),
 		config.Number("Options.MaxBytes", &o.MaxBytes, defaultMaxBytes, 1, largestMaxBytes),
 		windows.Unnumbered(&o.SeriesField, &o.StartField),
 	}

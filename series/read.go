@@ -223,6 +223,7 @@ func (c *store) load(doc bson.Raw) (*pack.Table, error) {
 // addTo appends the measurements of a document. The error names it.
 func (c *store) addTo(t *pack.Table, doc bson.Raw) error {
 	place := c.KeyOf(doc)
+	t.Begin()
 	for i, block := range c.blocks(doc) {
 		if err := add(t, block, place); err != nil {
 			return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s %d: %w", c.opts.BlocksField, i, err))

@@ -122,3 +122,52 @@ func TestAdoptAListOfStrings(t *testing.T) {
 	}
 	testkit.Equal(t, 1, len(testkit.Collect(t, s.Check(t.Context(), nil))))
 }
+
+// A start in an array is met by the filter of Archive: the document stays, because its slots would get another time.
+func TestArchiveAStartInAnArray(t *testing.T) {
+	coll := fresh(t)
+	s := newSlots[int, int](t, coll, timeseries.Days(nil), nil)
+	testkit.OK(t, s.Set(t.Context(), 1, day, 7))
+	testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "start", Value: bson.A{day}}}}})
+	before := testkit.Stored[bson.Raw](t, coll)
+	result, err := s.Archive(t.Context(), day.AddDate(1, 0, 0), coll.Database().Collection("archive"), nil)
+	if err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrMalformed) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	testkit.Equal(t, before, testkit.Stored[bson.Raw](t, coll))
+}
+
+// Names that mean something else in a path, which only another program stores, are no slots: reads pass over them, and a
+// document with them stays where it is.
+func TestNamesOfOthers(t *testing.T) {
+	for name, doc := range map[string]bson.D{
+		"a dot":  {{Key: "data", Value: bson.D{{Key: "0", Value: bson.D{{Key: "1", Value: 21}, {Key: "2.5", Value: 22}}}}}},
+		"above":  {{Key: "data", Value: bson.D{{Key: "0.1", Value: 22}, {Key: "0", Value: bson.D{{Key: "1", Value: 21}}}}}},
+		"none":   {{Key: "data", Value: bson.D{{Key: "", Value: 22}, {Key: "0", Value: bson.D{{Key: "1", Value: 21}}}}}},
+		"beside": {{Key: "data", Value: bson.D{{Key: "0", Value: bson.D{{Key: "1", Value: 21}}}}}, {Key: "a.b", Value: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("slots")
+			target := coll.Database().Collection("archive")
+			s := newSlots[int, int](t, coll, timeseries.Days(nil), nil)
+			testkit.OK(t, second(coll.InsertOne(ctx, append(bson.D{{Key: "_id", Value: 1}, {Key: "series", Value: 1}, {Key: "start", Value: day}}, doc...))))
+			testkit.OK(t, second(coll.InsertOne(ctx, append(bson.D{{Key: "_id", Value: 2}, {Key: "series", Value: 2}, {Key: "start", Value: "2019-01-31"}}, doc...))))
+			before := testkit.Stored[bson.Raw](t, coll)
+			if all := testkit.Collect(t, s.Range(ctx, 1, time.Time{}, time.Time{})); len(all) != 1 || all[0].Value != 21 {
+				t.Errorf("%v", all)
+			}
+			for what, call := range map[string]func() (mongopatterns.Result, error){
+				"archive": func() (mongopatterns.Result, error) { return s.Archive(ctx, day.AddDate(1, 0, 0), target, nil) },
+				"adopt":   func() (mongopatterns.Result, error) { return s.Adopt(ctx, nil, nil) },
+			} {
+				if result, err := call(); err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrMalformed) {
+					t.Errorf("%s: %+v, %v", what, result, err)
+				}
+			}
+			testkit.Equal(t, before, testkit.Stored[bson.Raw](t, coll))
+			testkit.Equal(t, 0, testkit.Count(t, target, bson.D{}))
+		})
+	}
+}

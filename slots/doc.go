@@ -70,9 +70,10 @@
 // # Adoption and maintenance
 //
 // Documents of another program can be used without conversion if series, start and levels have this form.
-// Their _id may be anything. [Slots.Adopt] converts documents whose start is stored as a string. If old code
-// then sets a slot again that the converted document already has, the next Adopt drops that value. For
-// documents of another form, read them yourself and call SetMany.
+// Their _id may be anything. Archive and Adopt refuse a document in which the name of a field, or of a key of slots, has a
+// dot, begins with $ or is empty, because an update would write elsewhere. [Slots.Adopt] converts documents whose start is
+// stored as a string. If old code then sets a slot again that the converted document already has, the next Adopt drops
+// that value. For documents of another form, read them yourself and call SetMany.
 //
 // To delete old documents, set Options.EndField, run Repair if there are documents without it, and create a
 // TTL index on it. To move them to another collection, call [Slots.Archive].

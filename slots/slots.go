@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -601,9 +602,59 @@ func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mo
 
 func (g *grid) arrive(_ context.Context, _ *comment.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
+		if err := g.checkWritable(doc); err != nil {
+			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), err))
+		}
 		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.Series), Start: g.StartOf(doc)}, true))
 	}
 	return updates, nil
+}
+
+// checkWritable refuses a document whose place cannot be told, such as one with its start in an array, which the filter of
+// Archive meets, and what checkNames refuses.
+func (g *grid) checkWritable(doc bson.Raw) error {
+	if start := value.Lookup(doc, g.Start); start.Type != bson.TypeDateTime {
+		return fmt.Errorf("%w: %s is %s, not a date", fault.ErrMalformed, g.Start, value.Text(start))
+	}
+	return g.checkNames(doc)
+}
+
+// checkNames refuses a document with a name, of a field or of a key of slots, that means something else in the path of an
+// update. Only another program stores such a document.
+func (g *grid) checkNames(doc bson.Raw) error {
+	if err := pathNames(doc); err != nil {
+		return err
+	}
+	return g.checkKeys(value.Lookup(doc, g.data), len(g.levels))
+}
+
+// checkKeys is checkNames for so many levels of slots.
+func (g *grid) checkKeys(slots bson.RawValue, levels int) error {
+	inner, ok := slots.DocumentOK()
+	if !ok || levels == 0 {
+		return nil
+	}
+	if err := pathNames(inner); err != nil {
+		return fmt.Errorf("%s: %w", g.data, err)
+	}
+	elements, _ := inner.Elements()
+	for _, e := range elements {
+		if err := g.checkKeys(e.Value(), levels-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pathNames refuses names that a path cannot have.
+func pathNames(doc bson.Raw) error {
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		if name := e.Key(); name == "" || strings.HasPrefix(name, "$") || strings.Contains(name, ".") {
+			return fmt.Errorf("%w: the name %q is empty, begins with $ or has a dot", fault.ErrMalformed, name)
+		}
+	}
+	return nil
 }
 
 // bring is the upsert that writes a document to a place. If the place has no document, it gets all fields,
@@ -714,6 +765,9 @@ type redated struct {
 func (g *grid) convert(docs []bson.Raw, parse func(string) (time.Time, error), w mongopatterns.Work, result *mongopatterns.Result) (out []redated, _ error) {
 	for _, doc := range docs {
 		p, err := g.converted(doc, parse)
+		if err == nil {
+			err = g.checkNames(doc)
+		}
 		switch {
 		case err == nil:
 			out = append(out, redated{doc, p})

@@ -984,6 +984,20 @@ func TestAdoptArrayParent(t *testing.T) {
 	}
 }
 
+// Promote puts the children in the place of their parent, also where the list of its own parent has bare ones before it.
+func TestPromoteBesideBare(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("nodes")
+	putDocs(t, coll, dd("_id", "P", "children", bson.A{"b", "a", "x", "c"}), dd("_id", "x", "children", bson.A{"b", "d"}), dd("_id", "b", "parent", "x"),
+		dd("_id", "a", "children", bson.A{}), dd("_id", "c", "children", bson.A{}), dd("_id", "d", "children", bson.A{}))
+	tr := newAny(t, coll, tree.ChildReferences, nil)
+	get(tr.Delete(t.Context(), "x", mongopatterns.Promote))(t)
+	var p bson.M
+	good(t, coll.FindOne(t.Context(), dd("_id", "P")).Decode(&p))
+	match(t, "children", any(bson.A{"a", "b", "d", "c"}), p["children"])
+	allRight(t, tr)
+}
+
 // A node that the server refuses costs a few transactions more, and not one for each node of its batch.
 func TestAdoptHalvesARefusedBatch(t *testing.T) {
 	t.Parallel()

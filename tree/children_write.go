@@ -282,7 +282,7 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 }
 
 // promote replaces a deleted x in the list of a parent by its children. Those that the parent lists already stay where
-// they are, except former bare ones: giveArray has removed these.
+// they are, except former bare ones: giveArray has removed these, also from before x.
 func (l *lists) promote(x, parent node, formerBare []bson.RawValue) []mongo.WriteModel {
 	models := []mongo.WriteModel{l.pull(parent.id, x.id)}
 	added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool {
@@ -291,7 +291,15 @@ func (l *lists) promote(x, parent node, formerBare []bson.RawValue) []mongo.Writ
 	if len(added) == 0 {
 		return models
 	}
-	offset := slices.IndexFunc(parent.children, func(id bson.RawValue) bool { return same(id, x.id) })
+	offset := 0
+	for _, id := range parent.children {
+		if same(id, x.id) {
+			break
+		}
+		if !holds(formerBare, id) {
+			offset++
+		}
+	}
 	return append(models, l.push(parent.id, offset, added...))
 }
 

@@ -264,9 +264,17 @@ func (s *store) ownFields(user any) (doc bson.D, err error) {
 	return doc, nil
 }
 
+// checkID refuses what cannot be an ID, and a document with two fields of one name, which $graphLookup does not find.
+func checkID(id bson.RawValue) error {
+	if name := value.Twice(id); name != "" {
+		return fmt.Errorf("an ID cannot have two fields %q", name)
+	}
+	return value.CheckID(id)
+}
+
 // checkNewID refuses what cannot be the ID of a new node.
 func (s *store) checkNewID(id bson.RawValue) error {
-	if err := value.CheckID(id); err != nil {
+	if err := checkID(id); err != nil {
 		return fault.Invalid("%s: %w", s.o.IDField, err)
 	}
 	if text, ok := id.StringValueOK(); ok && text == "" {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // finding is problems of one node, and the writes that repair them together.
@@ -116,7 +115,7 @@ func (e *engine) examine(n node, s *place, children []node) (found []finding) {
 
 // audit is that of the shape, for a node that has an ID.
 func (e *engine) audit(n node, s *place, children []node) []finding {
-	if err := value.CheckID(n.id); err != nil {
+	if err := checkID(n.id); err != nil {
 		return []finding{one(n, e.problem(mongopatterns.WrongField, n, e.to.o.IDField, err.Error()))}
 	}
 	return e.to.audit(e, n, s, children)

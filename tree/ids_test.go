@@ -371,3 +371,21 @@ func TestCycleOfNumbers(t *testing.T) {
 		})
 	}
 }
+
+// TestTwiceOneName: $graphLookup does not find a document with two fields of one name, so that it cannot be an ID.
+func TestTwiceOneName(t *testing.T) {
+	t.Parallel()
+	for _, id := range []bson.D{dd("a", 1, "a", 2), dd("b", dd("a", 1, "a", 2)), dd("b", bson.A{dd("a", 1, "a", 2)})} {
+		coll := mongotest.Database(t).Collection("nodes")
+		tr := newAny(t, coll, tree.ParentReferences, nil)
+		_, err := tr.Insert(t.Context(), bson.M{"_id": id}, tr.AsRoot())
+		is(t, err, mongopatterns.ErrInvalid)
+		putDocs(t, coll, dd("_id", id, "parent", nil))
+		found := 0
+		for p, err := range tr.Check(t.Context(), nil) {
+			found++
+			wrong(t, err != nil || p.Kind != mongopatterns.WrongField || p.Field != "_id", "%v, %v", p, err)
+		}
+		wrong(t, found != 1, "%d problems", found)
+	}
+}

@@ -189,11 +189,39 @@ func TestOrderAtTheEnds(t *testing.T) {
 	}
 }
 
+// TestPromoteFarApart: children whose orders are far from each other do not fit in the place of their parent. That is an
+// error before anything is written, and Repair gives them other orders.
+func TestPromoteFarApart(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
+	for _, n := range [][2]any{{"P", nil}, {"a", "P"}, {"b", "P"}, {"c", "P"}, {"b1", "b"}, {"b2", "b"}} {
+		plant(t, tr, bson.M{"_id": n[0]}, n[1])
+	}
+	for id, order := range map[string]int64{"b1": -4e18, "b2": 4e18} {
+		get(coll.UpdateByID(ctx, id, bson.M{"$set": bson.M{"o": order}}))(t)
+	}
+	before := fmt.Sprint(stored(t, coll))
+	_, err := tr.Delete(ctx, "b", mongopatterns.Promote)
+	is(t, err, mongopatterns.ErrMalformed)
+	match(t, "after an error", before, fmt.Sprint(stored(t, coll)))
+	get(tr.Repair(ctx, nil))(t)
+	get(tr.Delete(ctx, "b", mongopatterns.Promote))(t)
+	var ids []string
+	for n, err := range tr.Children(ctx, "P") {
+		wrong(t, err != nil, "%v", err)
+		ids = append(ids, fmt.Sprint(n["_id"]))
+	}
+	match(t, "children", "a b1 b2 c", strings.Join(ids, " "))
+	allRight(t, tr)
+}
+
 // Beside an order with a fraction a whole number may lie on the wrong side: that is an error, and Repair mends it. So it
 // does where siblings without an order find no room after the last one.
 func TestOrdersThatRepairMends(t *testing.T) {
 	t.Parallel()
-	for name, orders := range map[string][2]any{"fractions": {1.5, 2.5}, "no room": {int64(math.MaxInt64 / 2), nil}} {
+	for name, orders := range map[string][2]any{"fractions": {1.5, 2.5}, "no room": {int64(math.MaxInt64 / 8), nil}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()

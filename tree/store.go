@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // about puts the ID of a node before an error, as all packages do for a document.
@@ -216,26 +216,9 @@ func (s *store) assemble(pieces []piece, join func(parent, child int)) {
 	}
 }
 
-// chunks divides IDs into as many as fit in the filter of one command.
-func chunks(ids []bson.RawValue) iter.Seq[[]bson.RawValue] {
-	return func(yield func([]bson.RawValue) bool) {
-		for len(ids) > 0 {
-			n, size := 0, 0
-			for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
-				size += len(ids[n].Value) + 8 // with its offset in the array
-				n++
-			}
-			if !yield(ids[:n]) {
-				return
-			}
-			ids = ids[n:]
-		}
-	}
-}
-
 // findIn is findAll for the filter of IDs, in as many commands as these need.
 func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(any bson.D) bson.D, limit ...int64) (all []node, err error) {
-	for these := range chunks(ids) {
+	for these := range value.Chunks(ids) {
 		found, err := s.findAll(ctx, match(anyOf(these)), limit...)
 		if err != nil {
 			return nil, err
@@ -247,7 +230,7 @@ func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(any 
 
 // deleteIDs deletes nodes by ID, in as many commands as these need.
 func (s *store) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
-	for these := range chunks(ids) {
+	for these := range value.Chunks(ids) {
 		res, err := fault.Many(s.primary.DeleteMany(ctx, s.byIDs(these)))
 		if err != nil {
 			return deleted, err

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // conflicting is a step that sets done, and that another writer disturbs as long as meanwhile
@@ -118,5 +119,31 @@ func TestConflictsInTheCallersTransaction(t *testing.T) {
 	})
 	if err != nil || runs != 3 {
 		t.Errorf("%d runs, %v", runs, err)
+	}
+}
+
+// What is done before a conflict counts once, and not as Skipped too when its batch is done again.
+func TestDoneBeforeAConflict(t *testing.T) {
+	t.Parallel()
+	db, _ := numbers(t, 3)
+	coll, runs := db.Collection("c"), 0
+	step := func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
+		for _, doc := range batch {
+			updated, err := coll.UpdateOne(ctx, bson.D{{Key: "_id", Value: doc.Lookup("_id")}, {Key: "done", Value: nil}},
+				bson.D{{Key: "$set", Value: bson.D{{Key: "done", Value: true}}}})
+			if err != nil {
+				return err
+			}
+			result.Done += updated.MatchedCount
+			result.Skipped += 1 - updated.MatchedCount
+			if runs++; runs == 2 {
+				return maintain.Once(ctx, db, func(context.Context) error { return txn.Conflict("test") })
+			}
+		}
+		return nil
+	}
+	result, err := maintain.Run(t.Context(), comment.On(coll), nil, maintain.Scan{}, step)
+	if diff := cmp.Diff(mongopatterns.Result{Examined: 3, Done: 3, Conflicts: 1}, result); diff != "" || err != nil {
+		t.Error(diff, err)
 	}
 }

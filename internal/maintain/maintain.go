@@ -196,6 +196,10 @@ func Apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, progress func(),
 	do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
 	joined := txn.Running(ctx) // asked before: after a commit without an answer the driver still takes it for running
+	// Documents that were done before an error stay done. The next attempt finds them without a problem, or counts them
+	// as Skipped.
+	skipped, done := total.Skipped, int64(0)
+	defer func() { total.Skipped -= min(done, total.Skipped-skipped) }()
 	return patiently(ctx, batch, total, progress, func(batch []bson.Raw) error {
 		var result mongopatterns.Result
 		err := do(ctx, batch, &result)
@@ -209,6 +213,7 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 		}
 		if wait := (*busy)(nil); errors.As(err, &wait) {
 			total.Done += result.Done // not the rest of the result: patiently does the documents again
+			done += result.Done
 			return err
 		}
 		divisible := len(batch) > 1 && errors.As(err, new(*large))
@@ -224,16 +229,13 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 			Fail(total, collection, batch[0].Lookup("_id"), err)
 			return nil
 		}
-		// Documents that were done stay done: the next attempt finds them without a problem, or counts them as
-		// Skipped.
-		skipped := total.Skipped
 		total.Done += result.Done
+		done += result.Done
 		for _, part := range [][]bson.Raw{batch[:len(batch)/2], batch[len(batch)/2:]} {
 			if err := apart(ctx, collection, part, strict, total, progress, do); err != nil {
 				return err
 			}
 		}
-		total.Skipped -= min(result.Done, total.Skipped-skipped)
 		return nil
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // WholeBatch is the default Work.BatchSize for whole documents.
@@ -34,12 +35,18 @@ func Ready(ctx context.Context, work *mongopatterns.Work, targets []*comment.Col
 
 // ByID reads the documents that have the _ids of others; fields is a projection.
 //
-// Cost: 1 round trip, index _id.
-func ByID(ctx context.Context, coll *comment.Collection, others []bson.Raw, fields any) ([]bson.Raw, error) {
-	ids := IDs(others)
-	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Find(ctx, expr.D("_id", expr.Op("$in", ids)), options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields))
-	}))
+// Cost: 1 round trip, index _id; more if the _ids do not fit in one filter.
+func ByID(ctx context.Context, coll *comment.Collection, others []bson.Raw, fields any) (all []bson.Raw, err error) {
+	for ids := range value.Chunks(IDs(others)) {
+		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return coll.Find(ctx, expr.D("_id", expr.Op("$in", ids)), options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields))
+		}))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, docs...)
+	}
+	return all, nil
 }
 
 // IDs returns the _ids of documents.

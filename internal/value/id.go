@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 
@@ -48,6 +49,25 @@ func operator(doc bson.Raw) string {
 			continue
 		}
 		if name := operator(bson.Raw(v.Value)); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Twice returns the name of two fields of a document, v or one inside it; "" if no two fields have the same name.
+func Twice(v bson.RawValue) string {
+	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+		return ""
+	}
+	elements, _ := bson.Raw(v.Value).Elements()
+	met := make(map[string]bool, len(elements))
+	for _, e := range elements {
+		if met[e.Key()] {
+			return e.Key()
+		}
+		met[e.Key()] = true
+		if name := Twice(e.Value()); name != "" {
 			return name
 		}
 	}
@@ -104,6 +124,23 @@ func checkNames(v bson.RawValue) error {
 		}
 	}
 	return nil
+}
+
+// Chunks divides IDs into as many as fit in the filter of one command.
+func Chunks(ids []bson.RawValue) iter.Seq[[]bson.RawValue] {
+	return func(yield func([]bson.RawValue) bool) {
+		for len(ids) > 0 {
+			n, size := 0, 0
+			for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
+				size += len(ids[n].Value) + 8 // with its offset in the array
+				n++
+			}
+			if !yield(ids[:n]) {
+				return
+			}
+			ids = ids[n:]
+		}
+	}
 }
 
 // Fixed reports whether a Go value never changes, is encoded like all values equal to it, and can be the

@@ -310,6 +310,20 @@ func (f *Frame) Where(b *codec.Builder, p Place) {
 	b.Date(f.Start, p.Start)
 }
 
+// Alone adds the conditions of Within, and that neither field is an array, which an equality with its element meets.
+func (f *Frame) Alone(b *codec.Builder, p Place) {
+	condition := func(field string, v bson.RawValue) {
+		b.Open(field)
+		b.Value("$eq", v)
+		b.Open("$not")
+		b.Value("$type", value.Of("array"))
+		b.Close()
+		b.Close()
+	}
+	condition(f.Series, p.Series)
+	condition(f.Start, Date(p.Start))
+}
+
 // Itself selects one document by _id and shard key, if the guards still have the values that were read.
 func (f *Frame) Itself(doc bson.Raw, guards ...string) bson.D {
 	filter := expr.D("_id", unchanged(doc.Lookup("_id")))

@@ -190,6 +190,38 @@ func (c Call) Helpers() []mongopatterns.Sharder {
 	return out
 }
 
+// Masked replaces the values that differ between two runs of one call.
+func (c Call) Masked(v any) any {
+	switch v := v.(type) {
+	case bson.D:
+		out := make(bson.D, len(v))
+		for i, e := range v {
+			out[i] = bson.E{Key: e.Key, Value: "masked"}
+			if !slices.Contains(c.Masks, e.Key) {
+				out[i].Value = c.Masked(e.Value)
+			}
+		}
+		return out
+	case bson.A:
+		out := make(bson.A, len(v))
+		for i, e := range v {
+			out[i] = c.Masked(e)
+		}
+		return out
+	case bson.ObjectID:
+		return "an ObjectID"
+	case bson.Binary:
+		if len(v.Data) == 16 {
+			return "a UUID"
+		}
+	case bson.DateTime:
+		if d := time.Since(v.Time()).Abs(); d < 24*time.Hour {
+			return "now"
+		}
+	}
+	return v
+}
+
 // ErrDuplicate represents the driver's duplicate key in Call.Repeated.
 var ErrDuplicate = errors.New("duplicate key")
 

@@ -52,7 +52,7 @@ func (r placed) look(t *testing.T) seen {
 		t.Fatal(err)
 	}
 	out := seen{everywhere: everywhereOf(asked), commits: commitsOf(asked), inside: "yes"}
-	empty(t, db)
+	testkit.Empty(t, db)
 	c = call{r.Start(&registry.Scene{T: t, DB: db})}
 	ctx, cancel = context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -28,7 +27,7 @@ type document struct{ id, text string }
 func read(t *testing.T, db *mongo.Database, c call) state {
 	t.Helper()
 	out := state{}
-	for _, name := range collections(t, db) {
+	for _, name := range testkit.Collections(t, db) {
 		if slices.Contains(c.Aside, name) {
 			continue
 		}
@@ -51,39 +50,13 @@ func read(t *testing.T, db *mongo.Database, c call) state {
 func (c call) document(doc bson.D) document {
 	doc = slices.Clone(doc)
 	testkit.SortFields(doc)
-	d := document{text: text(c.masked(doc))}
+	d := document{text: text(c.Masked(doc))}
 	for _, e := range doc {
 		if e.Key == "_id" {
-			d.id = text(bson.D{{Key: "_id", Value: c.masked(e.Value)}})
+			d.id = text(bson.D{{Key: "_id", Value: c.Masked(e.Value)}})
 		}
 	}
 	return d
-}
-
-func collections(t *testing.T, db *mongo.Database) []string {
-	t.Helper()
-	names, err := db.ListCollectionNames(t.Context(), bson.D{{Key: "type", Value: "collection"}, {Key: "name", Value: bson.D{{Key: "$not", Value: bson.Regex{Pattern: `^system\.`}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
-}
-
-// empty empties all collections, and keeps their indexes, which take time to make. Ledgers have none, and a
-// call creates them: they are dropped.
-func empty(t *testing.T, db *mongo.Database) {
-	t.Helper()
-	for _, name := range collections(t, db) {
-		if strings.HasSuffix(name, ".adopt") {
-			if err := db.Collection(name).Drop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		if _, err := db.Collection(name).DeleteMany(t.Context(), bson.D{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func text(doc any) string {
@@ -92,38 +65,6 @@ func text(doc any) string {
 		panic(err)
 	}
 	return string(out)
-}
-
-// masked replaces the values that differ between two runs of one call.
-func (c call) masked(v any) any {
-	switch v := v.(type) {
-	case bson.D:
-		out := make(bson.D, len(v))
-		for i, e := range v {
-			out[i] = bson.E{Key: e.Key, Value: "masked"}
-			if !slices.Contains(c.Masks, e.Key) {
-				out[i].Value = c.masked(e.Value)
-			}
-		}
-		return out
-	case bson.A:
-		out := make(bson.A, len(v))
-		for i, e := range v {
-			out[i] = c.masked(e)
-		}
-		return out
-	case bson.ObjectID:
-		return "an ObjectID"
-	case bson.Binary:
-		if len(v.Data) == 16 {
-			return "a UUID"
-		}
-	case bson.DateTime:
-		if d := time.Since(v.Time()).Abs(); d < 24*time.Hour {
-			return "now"
-		}
-	}
-	return v
 }
 
 func (s state) equal(other state) bool { return maps.EqualFunc(s, other, slices.Equal) }

@@ -153,7 +153,7 @@ func (r placed) stage(t *testing.T, direct *mongo.Database, opts ...*options.Cli
 			t.Error(err)
 		}
 	})
-	empty(t, direct)
+	testkit.Empty(t, direct)
 	c := call{r.Start(&registry.Scene{T: t, DB: client.Database(direct.Name())})}
 	return p, c
 }

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -85,4 +86,26 @@ func Untouched(t testing.TB, coll *mongo.Collection) {
 // Unique returns a unique index of one field.
 func Unique(field string) mongo.IndexModel {
 	return mongo.IndexModel{Keys: bson.D{{Key: field, Value: 1}}, Options: options.Index().SetUnique(true)}
+}
+
+// Collections returns the names of the collections of a database.
+func Collections(t testing.TB, db *mongo.Database) []string {
+	t.Helper()
+	names, err := db.ListCollectionNames(t.Context(), bson.D{{Key: "type", Value: "collection"}, {Key: "name", Value: bson.D{{Key: "$not", Value: bson.Regex{Pattern: `^system\.`}}}}})
+	OK(t, err)
+	return names
+}
+
+// Empty empties all collections, and keeps their indexes, which take time to make. Ledgers have none, and a call creates
+// them: they are dropped.
+func Empty(t testing.TB, db *mongo.Database) {
+	t.Helper()
+	for _, name := range Collections(t, db) {
+		if strings.HasSuffix(name, ".adopt") {
+			OK(t, db.Collection(name).Drop(t.Context()))
+			continue
+		}
+		_, err := db.Collection(name).DeleteMany(t.Context(), bson.D{})
+		OK(t, err)
+	}
 }

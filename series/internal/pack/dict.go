@@ -24,8 +24,8 @@ const (
 	alike  = 0
 	differ = 1
 
-	leastDeflated = 128      // bytes; fewer hardly become smaller
-	mostBytes     = 64 << 20 // of a dictionary
+	leastDeflated = 128          // bytes; fewer hardly become smaller
+	mostBytes     = 8 * MostHeld // of a dictionary
 )
 
 // appendValues writes a column of values. If few values repeat, it may be smaller to write every value than
@@ -135,7 +135,7 @@ func inflate(small []byte, total int) []byte {
 // dict reads a dictionary, whose values must be valid.
 func (r *reader) dict() []bson.RawValue {
 	n := r.size()
-	if r.bad || n == 0 {
+	if r.claim(distinct * n); r.bad || n == 0 {
 		r.bad = true
 		return nil
 	}
@@ -156,7 +156,7 @@ func (r *reader) dict() []bson.RawValue {
 			return nil
 		}
 	}
-	if r.bad {
+	if r.claim(int(total / 8)); r.bad {
 		return nil
 	}
 	var all []byte
@@ -198,7 +198,7 @@ func (r *reader) dict() []bson.RawValue {
 func (r *reader) places(xs []int64, size, values int) []int64 {
 	switch r.byte() {
 	case alike:
-		if size > values {
+		if r.claim(size); r.bad || size > values {
 			r.bad = true
 			return xs
 		}

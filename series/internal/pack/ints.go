@@ -180,6 +180,14 @@ func appendBits(out []byte, xs []uint64, width int) []byte {
 type reader struct {
 	data []byte
 	bad  bool
+	held int // of MostHeld
+}
+
+// claim is called before memory for n values is allocated.
+func (r *reader) claim(n int) {
+	if r.held += n; r.held > MostHeld {
+		r.bad, r.data = true, nil
+	}
 }
 
 func (r *reader) take(n int) []byte {
@@ -217,8 +225,7 @@ func (r *reader) varint() int64 {
 	return x
 }
 
-// size reads a number of integers and checks that so many can follow: each run takes at least a byte, so a
-// damaged block cannot make the reader allocate much memory.
+// size reads a number of integers and checks that so many can follow: each run takes at least a byte.
 func (r *reader) size() int {
 	n := r.uvarint()
 	if n > uint64(len(r.data))*run {
@@ -232,8 +239,9 @@ func (r *reader) size() int {
 func (r *reader) ints(xs []int64, n int) []int64 {
 	if n < 0 || n > len(r.data)*run {
 		r.bad = true
+		return xs
 	}
-	if r.bad {
+	if r.claim(n); r.bad {
 		return xs
 	}
 	xs = slices.Grow(xs, n)

@@ -229,8 +229,8 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// open checks a binary and reads its number of rows.
-func open(data []byte, place string) (r *reader, rows int, err error) {
+// open checks a binary and reads its number of rows. held is what the binaries before it hold.
+func open(data []byte, place string, held int) (r *reader, rows int, err error) {
 	if len(data) < 2+checksum {
 		return nil, 0, damaged("%d bytes", len(data))
 	}
@@ -244,7 +244,7 @@ func open(data []byte, place string) (r *reader, rows int, err error) {
 	if body[0] != version {
 		return nil, 0, damaged("version %d is not known", body[0])
 	}
-	r = &reader{data: body[1:]}
+	r = &reader{data: body[1:], held: held}
 	n := r.uvarint()
 	if r.bad || n > math.MaxInt32 {
 		return nil, 0, damaged("%d rows", n)
@@ -252,9 +252,10 @@ func open(data []byte, place string) (r *reader, rows int, err error) {
 	return r, int(n), nil
 }
 
-// Add appends the rows of a binary that Encode made for a place. After an error the table is not usable.
+// Add appends the rows of a binary that Encode made for a place. After an error the table is not usable. Binaries that
+// hold more than MostHeld are damaged.
 func (t *Table) Add(data []byte, place string) error {
-	r, n, err := open(data, place)
+	r, n, err := open(data, place, t.held)
 	if err != nil {
 		return err
 	}
@@ -274,9 +275,13 @@ func (t *Table) Add(data []byte, place string) error {
 			r.column(t, name, kind, rows, n, base)
 		}
 	}
+	if r.held > MostHeld {
+		return damaged("its %d rows hold more than any document of this package", n)
+	}
 	if r.bad || !timed {
 		return damaged("its %d rows cannot be read", n)
 	}
+	t.held = r.held
 	return nil
 }
 
@@ -305,6 +310,12 @@ func (r *reader) rows(n int) []int32 {
 	}
 	if r.bad || mode > 2 || mode == 2 && n > len(r.data)*run+len(listed) {
 		r.bad = true
+		return nil
+	}
+	if mode == 2 {
+		r.claim((n - len(listed)) / 2) // of half the size
+	}
+	if r.bad {
 		return nil
 	}
 	if mode == 1 {

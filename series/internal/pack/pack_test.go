@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -174,6 +175,88 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// forged is a binary of n rows at time 0 with these segments.
+func forged(n int, segments ...[]byte) []byte {
+	out := append(binary.AppendUvarint([]byte{3}, uint64(n)), 0, 0, 0)
+	out = slices.Concat(append(out, zeros(n)...), slices.Concat(segments...))
+	return binary.LittleEndian.AppendUint32(out, crc32.Update(crc32.Checksum(out, castagnoli), castagnoli, []byte("p")))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// zeros are n packed integers, a byte for 128 of them.
+func zeros(n int) []byte { return make([]byte, 1+(n+127)/128) }
+
+// Binaries that were made by hand take little memory, however much they claim to hold. They are read as far as they may
+// hold what they say, alone and together.
+func TestForged(t *testing.T) {
+	const rows, segments, most = 1 << 20, 1 << 8, 512 << 20
+	var numbers, dictionaries, absent [][]byte
+	for i := range segments {
+		name := []byte{2, byte('a' + i/26), byte('a' + i%26)}
+		numbers = append(numbers, append(append(slices.Clone(name), byte(pack.Int64), 0), zeros(rows)...))
+		dict := binary.AppendUvarint(append(slices.Clone(name), byte(pack.Value), 0), rows)
+		dict = append(append(dict, 0, byte(bson.TypeNull)), zeros(rows)...) // of one type, without bytes
+		dictionaries = append(dictionaries, append(dict, 0, 0))
+		absent = append(absent, append(append(slices.Clone(name), byte(pack.Int32), 2, 0), zeros(rows)...)) // all but none
+	}
+	one := forged(rows, numbers[:3]...)
+	for name, blocks := range map[string][][]byte{
+		"numbers": {forged(rows, numbers...)}, "dictionaries": {forged(rows, dictionaries...)}, "rows": {forged(rows, absent...)},
+		"one after the other": slices.Repeat([][]byte{one}, segments),
+	} {
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var table pack.Table
+		var err error
+		for _, block := range blocks {
+			if err = table.Add(block, "p"); err != nil {
+				break
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, pack.ErrDamaged) || took > most {
+			t.Errorf("%s: %d MiB, %v", name, took>>20, err)
+		}
+	}
+	var table pack.Table
+	if err := table.Add(forged(rows, numbers[:15]...), "p"); err != nil { // a document of the largest size
+		t.Fatal(err)
+	}
+	table.Begin()
+	if err := table.Add(forged(rows), "p"); err != nil || len(table.Times) != 2*rows {
+		t.Errorf("%d rows, %v", len(table.Times), err)
+	}
+}
+
+// A value that no row has any more leaves the dictionary with its last row.
+func TestDeletedValue(t *testing.T) {
+	var table pack.Table
+	text := func(i int) bson.RawValue {
+		kind, data, err := bson.MarshalValue(fmt.Sprint("text ", i%3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bson.RawValue{Type: kind, Value: data}
+	}
+	for i := range 6 {
+		table.Times = append(table.Times, int64(i))
+		table.Set("v", text(i))
+	}
+	for i, want := range []int{3, 3, 3, 2, 1} {
+		if table.Delete(0); len(table.Cols[0].Dict) != want {
+			t.Errorf("after %d: %d values", i, len(table.Cols[0].Dict))
+		}
+	}
+	table.Times = append(table.Times, 6)
+	table.Set("v", text(0))
+	all := documents(&table)
+	if len(all) != 2 || all[0].Lookup("v").StringValue() != "text 2" || all[1].Lookup("v").StringValue() != "text 0" {
+		t.Error(all)
+	}
+}
+
 // What has a right checksum and is damaged all the same is an error or readable: never
 // a panic, and never much more memory than it has bytes.
 func FuzzDecode(f *testing.F) {
@@ -183,7 +266,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data[:len(data)-4])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		data := binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+		data := binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, castagnoli))
 		var table pack.Table
 		if err := table.Add(data, "p"); errors.Is(err, pack.ErrDamaged) {
 			return

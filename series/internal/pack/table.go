@@ -34,6 +34,30 @@ type Table struct {
 	Times []int64
 	Cols  []*Col
 	index map[column]*Col // of Cols, if there are more than few
+	held  int             // by the binaries that were added since Begin
+}
+
+// MostHeld bounds what the binaries of one document hold, so that those that somebody made by hand cannot take much more
+// memory than they have bytes. It counts values, and for each value of a dictionary distinct more, and its bytes by
+// eighths. A document of this package holds a quarter of it or less.
+const (
+	MostHeld = 1 << 24
+	distinct = 8
+)
+
+// Begin begins a document: the binaries that are added from now on hold at most MostHeld together.
+func (t *Table) Begin() { t.held = 0 }
+
+// Holds is what the table holds, as MostHeld counts it.
+func (t *Table) Holds() int {
+	n := len(t.Times)
+	for _, c := range t.Cols {
+		n += c.Len() + distinct*len(c.Dict)
+		for _, v := range c.Dict {
+			n += len(v.Value) / 8
+		}
+	}
+	return n
 }
 
 type column struct {
@@ -254,7 +278,10 @@ func (t *Table) Delete(row int) {
 			at, there = slices.BinarySearch(c.Rows, int32(row))
 		}
 		if there && (c.Kind != Double || c.scaled()) {
-			c.Ints = slices.Delete(c.Ints, at, at+1)
+			gone := c.Ints[at]
+			if c.Ints = slices.Delete(c.Ints, at, at+1); c.Kind == Value {
+				c.forget(gone)
+			}
 		}
 		if there && c.Kind == Double {
 			c.Floats = slices.Delete(c.Floats, at, at+1)
@@ -264,6 +291,19 @@ func (t *Table) Delete(row int) {
 		}
 		for ; c.Rows != nil && at < len(c.Rows); at++ {
 			c.Rows[at]--
+		}
+	}
+}
+
+// forget removes a value from the dictionary if no row has it.
+func (c *Col) forget(place int64) {
+	if slices.Contains(c.Ints, place) {
+		return
+	}
+	c.Dict, c.index = slices.Delete(c.Dict, int(place), int(place)+1), nil
+	for i, at := range c.Ints {
+		if at > place {
+			c.Ints[i]--
 		}
 	}
 }
