@@ -378,21 +378,6 @@ func TestNotArray(t *testing.T) {
 	want(t, testkit.One[bson.D](t, coll, 8), d("_id", int32(8), "p", d("a", entry)))
 }
 
-// Values that old shells have stored as undefined are null up to MongoDB 7, but not
-// from 8 on.
-func TestUndefined(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
-	a := newAttributes[int, int](t, coll, nil)
-	insert(t, coll, d("_id", 1, "attributes", bson.Undefined{}))
-	if err := a.Set(t.Context(), 1, attribute.Named("k"), 1); err != nil {
-		testkit.Is(t, err, mongopatterns.ErrMalformed)
-		testkit.Is(t, a.Add(t.Context(), 1, attribute.Named("k"), 1), mongopatterns.ErrMalformed)
-		return
-	}
-	want(t, testkit.One[bson.D](t, coll, 1), doc(1, e("k", int32(1))))
-}
-
 // An element whose key or qualifier is an array with the right value matches in a filter, but is
 // not an entry: nothing reads, refuses or removes it as one.
 func TestArraysAsKeys(t *testing.T) {

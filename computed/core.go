@@ -505,7 +505,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 		}
 		guard := append(byID(id), expr.Element(c.state("epoch"), nil))
 		if epoch.Type != 0 {
-			guard[1].Value = epoch
+			guard[1].Value = value.Equal(epoch)
 		}
 		there = append(there, id)
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)], expr.Element(c.state("run"), run))))
@@ -556,7 +556,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		// Only if the epoch is the one read: someone may have computed it since.
 		as := expr.Element(c.state("epoch"), nil)
 		if epoch := value.Lookup(raw, c.state("epoch")); epoch.Type != 0 {
-			as.Value = epoch
+			as.Value = value.Equal(epoch)
 		}
 		by := bson.NewObjectID()
 		mine, err := c.lease(ctx, append(byID(id), as), by, nil)

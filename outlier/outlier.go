@@ -264,7 +264,8 @@ func (c *core) state(of any) bson.D {
 func document(pairs ...any) bson.D { return expr.Op("$mergeObjects", expr.D(pairs...)) }
 
 // stateOf reads a state from a document, or passes the error of reading that on. It returns
-// errNotAdopted for a parent that is neither typical nor an outlier in the form of this package.
+// errNotAdopted for a parent that is neither typical nor an outlier in the form of this package. A flag that is undefined
+// makes it neither, because the filter for typical parents does not match that from MongoDB 8.0 on.
 func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
@@ -276,7 +277,7 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	s.ID, s.Of = doc.Lookup("_id"), doc.Lookup(c.o.ArrayField)
 	s.Moved, moved = doc.Lookup(c.o.moved()).ObjectIDOK()
 	on, isBool := flag.BooleanOK()
-	if isBool && !on || flag.Type == 0 || flag.Type == bson.TypeNull || flag.Type == bson.TypeUndefined {
+	if isBool && !on || flag.Type == 0 || flag.Type == bson.TypeNull {
 		return s, nil
 	}
 	s.Flag = on && moved

@@ -302,7 +302,7 @@ func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValu
 		free := append(filter, expr.Element(c.up, expr.Op("$in", bson.A{nil, p})))
 		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", expr.D(c.up, p)))))
 	}
-	// $addToSet refuses a list that is null, which needs an expression instead.
+	// $addToSet refuses a list that is null or undefined, which needs an expression instead.
 	room := bson.A{c.toParents.to(p), expr.D(c.up+"."+strconv.Itoa(c.MaxCount-1), absent)}
 	quick := append(filter, expr.Element(c.up, notNull), expr.Element("$or", room))
 	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", expr.D(c.up, p)))))
@@ -322,7 +322,7 @@ func matched(result *mongo.UpdateResult, err error) (int64, error) {
 }
 
 var (
-	notNull = expr.Fixed(expr.Op("$not", expr.Op("$type", "null")))
+	notNull = expr.Fixed(expr.Op("$not", expr.Op("$type", bson.A{"null", "undefined"})))
 	absent  = expr.Fixed(expr.Op("$exists", false))
 )
 

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -22,9 +23,10 @@ func TestFewRights(t *testing.T) {
 	server.User(t, "writer", "readWrite", "shop")
 	type fn = func(ctx context.Context) error
 	for name, test := range map[string]struct {
-		run    func(ctx context.Context, client *mongo.Client, insert fn) error
-		fences int
-		killed bool
+		run     func(ctx context.Context, client *mongo.Client, insert fn) error
+		fences  int
+		refused bool // are the fences: MongoDB 7.0 allows them without the right
+		killed  bool
 	}{
 		"named": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
 			return txn.Run(ctx, client.Database("shop"), insert)
@@ -50,11 +52,16 @@ func TestFewRights(t *testing.T) {
 		}, fences: 1},
 		"not allowed": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
 			return txn.Run(ctx, client.Database("other"), insert)
-		}, fences: 1, killed: true},
+		}, fences: 1, refused: true, killed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			commands := make(chan string, 1000)
-			client := server.As(t, "writer", options.Client().SetAppName(t.Name()).SetMonitor(&event.CommandMonitor{
+			p := proxy.New(t, server.URI)
+			if test.refused {
+				p.Break(proxy.Each("aggregate", proxy.Refuse(proxy.Unauthorized)))
+			}
+			opts := options.Client().SetHosts(p.Options().Hosts).SetAppName(t.Name())
+			client := server.As(t, "writer", opts.SetMonitor(&event.CommandMonitor{
 				Started: func(_ context.Context, e *event.CommandStartedEvent) { commands <- e.CommandName }}))
 			const block = 600 * time.Millisecond
 			testkit.OK(t, server.Root.Database("admin").RunCommand(t.Context(), bson.D{{Key: "configureFailPoint", Value: "failCommand"},

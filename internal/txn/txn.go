@@ -441,7 +441,8 @@ func (t *transaction) close(ctx context.Context) (closed <-chan struct{}) {
 // The command then opens the transaction again, and its documents stay locked until
 // transactionLifetimeLimitSeconds. A later transaction of the same session prevents this: the server ends the
 // earlier one, refuses its late commands, and waits for its commit. The stage $documents reads no collection, so
-// a user who may read anything in the database may run it; if none is known, or the user may not, fence gives up.
+// a user who may read anything in the database may run it, and on MongoDB 7.0 one who may not, too. If no database is
+// known, or the server refuses the stage, fence gives up.
 func (t *transaction) fence(ctx context.Context) bool {
 	if t.session.TransactionRunning() {
 		t.forget() // the commit had no answer, and an abort could reach another router at the same time

@@ -132,10 +132,13 @@ func numberText(v bson.RawValue) string {
 }
 
 // Equal is the condition that a field equals v: v itself, or {$eq: v} where it
-// could be read as operators or a pattern.
+// could be read as operators or a pattern. The server refuses undefined as a value.
 func Equal(v bson.RawValue) any {
-	if v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeRegex {
+	switch v.Type {
+	case bson.TypeEmbeddedDocument, bson.TypeRegex:
 		return bson.D{{Key: "$eq", Value: v}}
+	case bson.TypeUndefined:
+		return bson.D{{Key: "$type", Value: "undefined"}}
 	}
 	return v
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/big"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -148,6 +149,9 @@ func TestEqual(t *testing.T) {
 		if got, ok := value.Equal(raw(t, v)).(bson.D); !ok || got[0].Key != "$eq" {
 			t.Errorf("%v: %v", v, got)
 		}
+	}
+	if got := value.Equal(raw(t, bson.Undefined{})); !reflect.DeepEqual(got, bson.D{{Key: "$type", Value: "undefined"}}) {
+		t.Errorf("undefined: %v", got)
 	}
 }
 

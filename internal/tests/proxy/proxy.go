@@ -61,6 +61,9 @@ type Fault struct {
 	// Abort has the server end the transaction that the command belongs to, as it does when
 	// it refuses a command. The command is lost.
 	Abort bool
+	// Rewrite returns the command that the server gets instead, from the client's with the documents that were sent behind
+	// it as fields. Default nil: the client's.
+	Rewrite func(command bson.D) bson.D
 	// Answer returns the answer for the client from the server's, which is nil if the command is lost. Default
 	// nil: the server's answer.
 	Answer func(real bson.Raw) bson.Raw
@@ -273,6 +276,8 @@ func (l *link) requests() {
 				return
 			}
 			continue
+		case wait.fault.Rewrite != nil:
+			m = rewritten(m, wait.fault.Rewrite)
 		}
 		l.mu.Lock()
 		if m.MoreToCome() { // not acknowledged

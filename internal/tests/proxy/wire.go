@@ -40,6 +40,27 @@ func abort(id int32, c Command) wire.Message {
 	}))
 }
 
+// rewritten returns the message of another command. It has no documents behind the command.
+func rewritten(m wire.Message, change func(bson.D) bson.D) wire.Message {
+	body, behind, _ := m.Parse() // which command has done without an error
+	doc := document(body)
+	for _, s := range behind {
+		all := bson.A{}
+		for _, one := range s.Documents {
+			all = append(all, document(one))
+		}
+		doc = append(doc, bson.E{Key: s.Name, Value: all})
+	}
+	return wire.New(m.ID(), 0, marshal(change(doc)))
+}
+
+func document(raw bson.Raw) (d bson.D) {
+	if err := bson.Unmarshal(raw, &d); err != nil {
+		panic(err)
+	}
+	return d
+}
+
 func marshal(doc any) bson.Raw {
 	out, err := bson.Marshal(doc)
 	if err != nil {
@@ -50,9 +71,5 @@ func marshal(doc any) bson.Raw {
 
 // with returns a document with further elements at its end.
 func with(doc bson.Raw, more ...bson.E) bson.Raw {
-	var d bson.D
-	if err := bson.Unmarshal(doc, &d); err != nil {
-		panic(err)
-	}
-	return marshal(append(d, more...))
+	return marshal(append(document(doc), more...))
 }

@@ -84,6 +84,7 @@ func TestStored(t *testing.T) {
 				t.Errorf("%v: write it with -update, or add a folder if %s is tagged", err, newest)
 			}
 			t.Run(s.name, func(t *testing.T) {
+				s.parallel(t)
 				db := s.database(t)
 				s.write(t, db)
 				got := content(t, db)
@@ -109,6 +110,7 @@ func TestStored(t *testing.T) {
 					continue
 				}
 				t.Run(version+"/"+s.name, func(t *testing.T) {
+					s.parallel(t)
 					db := s.database(t)
 					for _, c := range decodeStored(t, testkit.Value[[]byte](t)(os.ReadFile(file))) {
 						testkit.InsertAll(t, db.Collection(c.Key), c.Value.(bson.A))
@@ -150,10 +152,16 @@ func storedFile(version, name string) string {
 	return filepath.Join("testdata", version, name+".json")
 }
 
-// database returns an empty database. Tests run in parallel if it is of their own.
-func (s scenario) database(t *testing.T) *mongo.Database {
+// parallel lets tests with a database of their own run in parallel.
+func (s scenario) parallel(t *testing.T) {
 	if !s.named {
 		t.Parallel()
+	}
+}
+
+// database returns an empty database.
+func (s scenario) database(t *testing.T) *mongo.Database {
+	if !s.named {
 		return mongotest.Database(t)
 	}
 	db := mongotest.Database(t).Client().Database("mongotest_stored_" + s.name)

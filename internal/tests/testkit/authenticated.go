@@ -13,8 +13,8 @@ import (
 
 // An Authenticated is a server of one test, which makes users as it likes.
 type Authenticated struct {
-	server *mongotest.Server
-	Root   *mongo.Client // has all rights
+	URI  string
+	Root *mongo.Client // has all rights
 }
 
 // Authenticate starts a server, which ends with the test.
@@ -24,7 +24,7 @@ func Authenticate(t *testing.T) *Authenticated {
 	if server.URI == server.AdminURI {
 		t.Skip("MONGODB_URI names the only user")
 	}
-	return &Authenticated{server, connect(t, options.Client().ApplyURI(server.AdminURI))}
+	return &Authenticated{server.URI, connect(t, options.Client().ApplyURI(server.AdminURI))}
 }
 
 // User makes a user with a role on a database.
@@ -37,7 +37,7 @@ func (a *Authenticated) User(t *testing.T, name, role, db string) {
 // As connects as a user.
 func (a *Authenticated) As(t *testing.T, name string, opts ...*options.ClientOptions) *mongo.Client {
 	t.Helper()
-	user := options.Client().ApplyURI(a.server.URI).SetAuth(options.Credential{Username: name, Password: "secret"})
+	user := options.Client().ApplyURI(a.URI).SetAuth(options.Credential{Username: name, Password: "secret"})
 	return connect(t, append([]*options.ClientOptions{user}, opts...)...)
 }
 

@@ -35,8 +35,8 @@ func TestWrapper(t *testing.T) {
 	if err := os.WriteFile(path, []byte(wrapper), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(path, "--dbpath", "/tmp/a b", "--nounixsocket", "--port", "1", "--setParameter", "x=/y").CombinedOutput()
-	want := []string{dir + "/mongod.exe", "--dbpath", `Z:\tmp\a b`, "--port", "1", "--setParameter", "x=/y", dir + "/tmp", ""}
+	out, err := exec.Command(path, "--dbpath", "/tmp/a b", "--keyFile", "/tmp/key", "--nounixsocket", "--port", "1", "--setParameter", "x=/y").CombinedOutput()
+	want := []string{dir + "/mongod.exe", "--dbpath", `Z:\tmp\a b`, "--keyFile", `Z:\tmp\key`, "--port", "1", "--setParameter", "x=/y", dir + "/tmp", ""}
 	if got := string(out); got != strings.Join(want, "\n") || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
