@@ -64,6 +64,7 @@ func times(n int, make func(i int) bson.D) (out []any) {
 
 // Totals are found of expressions and of several values; reports say why they are none.
 func TestTotalsOfAllKinds(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
 	ids := make([]bson.ObjectID, 100)
@@ -87,7 +88,7 @@ func TestTotalsOfAllKinds(t *testing.T) {
 			t.Fatalf("%s: advised %v; %s", match, r.Findings, notes)
 		}
 		if match == several {
-			compile(t, r.Findings)
+			prints(t, r.Findings)
 		}
 		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), r, r.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
@@ -239,6 +240,7 @@ func TestTreesOfAllKinds(t *testing.T) {
 
 // Measurements whose times are no dates say so. Two fields may tell a series.
 func TestSeriesOfAllKinds(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -281,11 +283,12 @@ func TestSeriesOfAllKinds(t *testing.T) {
 			t.Errorf("%s, %v; %s", printedTrial(t, trial), err, report.Findings[0].Code)
 		}
 	}
-	compile(t, findings)
+	prints(t, findings)
 }
 
 // Fields are found where they are of several types, few of one name, or without an index, and else it is said why not.
 func TestAttributesOfAllKinds(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
 	fields := func(format string, n int) (names []string) {
@@ -336,7 +339,7 @@ func TestAttributesOfAllKinds(t *testing.T) {
 	if got := named(report); !slices.Equal(got, []string{"attribute:mixed", "attribute:releases"}) {
 		t.Fatalf("advised %v: %v", got, report.NotAdvised)
 	}
-	compile(t, report.Findings)
+	prints(t, report.Findings)
 	for _, f := range report.Findings {
 		if want := map[string]string{"mixed": "16 fields of several types (int and string)", "releases": "8 fields of one type (date)"}[f.Collection]; !strings.HasPrefix(f.Summary, want) {
 			t.Errorf("%s: %s", f.Name(), f.Summary)
@@ -380,6 +383,7 @@ func TestOverflowIsNotEmbedded(t *testing.T) {
 
 // Lines that are always read with their order belong into it, unless something else needs them.
 func TestChildrenReadWithTheirParent(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	join := sends(t, 60, `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "lines", "localField": "_id", "foreignField": "order", "as": "all"}}]}`)[0]
 	for _, test := range []struct {
@@ -406,7 +410,7 @@ func TestChildrenReadWithTheirParent(t *testing.T) {
 		if test.finding == "" || len(report.Findings) == 0 {
 			continue
 		}
-		compile(t, report.Findings)
+		prints(t, report.Findings)
 		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
 			t.Errorf("%s, %v", printedTrial(t, trial), err)
