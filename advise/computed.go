@@ -249,11 +249,11 @@ func (l *looker) targets(ctx context.Context, c *collection, field string) (*col
 		if other == c || !c.has(field, other.idType) || !unique && !akin(field, other.name) {
 			continue
 		}
-		named, found, err := l.references(ctx, c.name, field, other.name)
+		refs, err := l.references(ctx, c, field, other.name)
 		if err != nil {
 			return nil, err
 		}
-		if named > 0 && float64(found) >= computedFound*float64(named) {
+		if enough, _ := refs.lead(computedFound); refs.named > 0 && enough {
 			return other, nil
 		}
 	}

@@ -133,21 +133,28 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
 	}
-	named, found, err := l.references(ctx, c.name, j.local, j.from)
+	refs, err := l.references(ctx, c, j.local, j.from)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
-	if named == 0 {
+	enough, told := refs.lead(extrefFound)
+	switch {
+	case refs.named == 0:
 		l.not(pattern, c.name, j.local, "no document has it")
 		return nil
-	}
-	if float64(found) < extrefFound*float64(named) {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(named-found, named), j.from))
+	case !told:
+		l.unknown(pattern, c.name, j.local, "references that name a document of "+j.from+" are "+refs.share.unsteady(), l.tells(c))
+		return nil
+	case !enough:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(refs.named-refs.found, refs.named), j.from))
 		return nil
 	}
-	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
+	check, ok, err := l.tally(ctx, c, partOf(d("$gt", bson.A{"$" + j.local, nil})), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
+	}
+	if !ok {
+		return nil
 	}
 	saving, err := l.joining(ctx, j)
 	if err != nil {
@@ -160,12 +167,12 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	names := strings.Join(j.fields, ", ")
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: j.local, Fields: j.fields,
-		Summary: fmt.Sprintf("%d reads join %s by %s for %s alone; %s (counted) would hold a copy, and %s the fields.",
-			j.calls, j.from, j.local, names, many(check.Answer, "document"), many(writes, "write")+" seen changed"),
-		Sure: "counted: references; of queries: those that were seen",
+		Summary: fmt.Sprintf("%d reads join %s by %s for %s alone; %s (%s) would hold a copy, and %s the fields.",
+			j.calls, j.from, j.local, names, many(check.Answer, "document"), check.sure(), many(writes, "write")+" seen changed"),
+		Sure: check.how() + ": references; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents with the reference", check.Answer, counted},
-			{"of them naming a document of " + j.from, found, counted},
+			{"documents with the reference", check.Answer, check.how()},
+			{"of them naming a document of " + j.from, refs.found, check.how()},
 			{"documents of " + j.from, source.count, kept},
 			{"reads that join", j.calls, seen},
 			{"writes to the fields", writes, seen},
@@ -180,12 +187,15 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		},
 	}
 	if arrays != nil {
-		several, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
-		if err != nil {
-			return l.failed(ctx, err, pattern, c, j.local)
+		several := "Some documents"
+		if !check.Estimated {
+			count, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
+			if err != nil {
+				return l.failed(ctx, err, pattern, c, j.local)
+			}
+			several = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document"))
 		}
-		f.Against = append(f.Against, fmt.Sprintf("%s of %s with the reference have an array there (counted): Adopt leaves these as they are, and counts them as Remaining.",
-			group(several.Answer), many(check.Answer, "document")))
+		f.Against = append(f.Against, fmt.Sprintf("%s with the reference have an array there (%s): Adopt leaves these as they are, and counts them as Remaining.", several, check.how()))
 	}
 	l.found(f)
 	return nil
@@ -252,25 +262,40 @@ func (l *looker) copying(ctx context.Context, c *collection, j joins) ([]Interva
 	for _, path := range j.fields {
 		copies = append(copies, bson.E{Key: path[strings.LastIndex(path, ".")+1:], Value: d("$first", "$found."+path)})
 	}
-	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$match", d(j.local, d("$ne", nil))),
+	leading := func(n any) bson.D {
+		return d("$sum", d("$cond", bson.A{d("$gt", bson.A{d("$size", "$found"), 0}), n, 0}))
+	}
+	low, high, err := l.sums(ctx, c, bson.A{
 		d("$group", bson.D{{Key: "_id", Value: "$" + j.local}, {Key: "n", Value: d("$sum", 1)}}),
 		d("$lookup", bson.D{{Key: "from", Value: j.from}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"}}),
-		d("$match", d("found.0", d("$exists", true))),
-		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", "$n")},
-			{Key: "bytes", Value: d("$sum", d("$multiply", bson.A{"$n", d("$subtract", bson.A{d("$bsonSize", copies), 5})}))}}),
-	})
-	if err != nil || len(batch) == 0 {
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "n", Value: leading("$n")},
+			{Key: "bytes", Value: leading(d("$multiply", bson.A{"$n", d("$subtract", bson.A{d("$bsonSize", copies), 5})}))}}),
+	}, "n", "bytes")
+	if err != nil {
 		return nil, err
 	}
-	n := integer(batch[0], "n")
-	size := integer(batch[0], "bytes") + n*long
-	return []Interval{{size, size, "bytes", ofDocuments, c.size}, {n, c.count, "keys", ofIndexes, c.count}}, nil
+	return []Interval{{low[1] + low[0]*long, high[1] + high[0]*long, "bytes", ofDocuments, c.size}, {low[0], c.count, "keys", ofIndexes, c.count}}, nil
 }
 
-// references counts the references, alone or in lists, and those that lead somewhere.
-func (l *looker) references(ctx context.Context, name, field, to string) (named, found int64, err error) {
-	batch, err := l.aggregate(ctx, name, bson.A{
+// leads is how many references there are, and how many lead to a document.
+type leads struct {
+	named, found int64
+	share        *estimate // of those that lead to one; nil: all are counted
+}
+
+// lead reports whether a share of the references or more lead to a document. It is not told where an estimate is too wide.
+func (r leads) lead(share float64) (enough, told bool) {
+	if r.share == nil {
+		return float64(r.found) >= share*float64(r.named), true
+	}
+	enough = r.share.mean-r.share.half >= share
+	return enough, enough || r.share.mean+r.share.half < share
+}
+
+// references counts the references, alone or in lists, and those that lead somewhere. Of a collection that takes too long to
+// scan it estimates them.
+func (l *looker) references(ctx context.Context, c *collection, field, to string) (leads, error) {
+	pipeline := bson.A{
 		d("$match", d(field, d("$ne", nil))),
 		d("$project", d("to", "$"+field)),
 		d("$unwind", "$to"),
@@ -280,11 +305,30 @@ func (l *looker) references(ctx context.Context, name, field, to string) (named,
 			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},
 		}),
 		d("$group", bson.D{
-			{Key: "_id", Value: nil}, {Key: "named", Value: d("$sum", "$n")}, {Key: "found", Value: d("$sum", d("$multiply", bson.A{"$n", d("$size", "$found")}))},
+			{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "found", Value: d("$sum", d("$multiply", bson.A{"$n", d("$size", "$found")}))},
 		}),
-	})
-	if err != nil || len(batch) == 0 {
-		return 0, 0, err
 	}
-	return integer(batch[0], "named"), integer(batch[0], "found"), nil
+	if !l.slow(c) {
+		batch, err := l.aggregate(ctx, c.name, pipeline)
+		if err != nil || len(batch) == 0 {
+			return leads{}, err
+		}
+		return leads{named: integer(batch[0], "all"), found: integer(batch[0], "found")}, nil
+	}
+	parts, err := l.ranged(ctx, c, pipeline)
+	if err != nil {
+		return leads{}, err
+	}
+	values, weights := c.figures(parts, "found")
+	if len(values) == 0 {
+		return leads{}, nil
+	}
+	named := int64(0)
+	for i, batch := range parts {
+		if len(batch) > 0 {
+			named += integer(batch[0], "all") * c.strata[i].count / min(c.strata[i].count, rangeLength)
+		}
+	}
+	e := estimated(values, weights)
+	return leads{named, int64(e.mean * float64(named)), &e}, nil
 }
