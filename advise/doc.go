@@ -33,10 +33,10 @@
 //
 // It lists the indexes that the queries it saw lack, indexes that are prefixes of others, and, where the user may
 // run $indexStats, indexes that nothing has used for a day. It also lists what the data shows without queries:
-// documents of 4 MiB or more, references to documents that do not exist, references stored as text to ObjectIDs,
-// fields in which a few values differ in type from the rest, dates stored as text, collections with several kinds
-// of documents, and large collections in which half of the documents are two years old. Each comes with a command
-// that shows it.
+// documents of 4 MiB or more, references to documents that do not exist, lists of children and references to their
+// parents that disagree, references stored as text to ObjectIDs, copies of a field that differ from it, fields in which
+// a few values differ in type from the rest, dates stored as text, collections with several kinds of documents, and
+// large collections in which half of the documents are two years old. Each comes with a command that shows it.
 //
 // # Which patterns
 //
@@ -107,8 +107,8 @@
 //
 // A collection that no scan reads in Options.MaxTime, from some 800,000 documents or 400 MB on, is estimated: some 20
 // ranges of _id, each of 2,000 documents at most, and the index counts for how many documents each stands.
-// Lengths of lists (outlier) and what the data shows without queries have such estimates, with an interval for 95 %
-// of the cases. Where the ranges differ too much, or follow the order of _id, and for _ids that are texts or
+// Lists (outlier, subset), references (extref, and relation's finds one by one) and what the data shows without queries
+// have such estimates, with an interval for 95 % of the cases. Where the ranges differ too much, or follow the order of _id, and for _ids that are texts or
 // documents, nothing is said but how long -max-time has to be. So it is with all else that cannot be counted in the
 // time: it is listed as Unknown.
 //
@@ -157,7 +157,8 @@
 //	                 its documents and 1 for its texts
 //	list             1 scan for each list of 16 elements or more
 //	field            1 scan for each of several types, of dates or ObjectIDs as text, and 2 for
-//	                 references by name or ObjectID; 1 or 2 where ten fields are of one type
+//	                 references by name or ObjectID, 1 more where fields beside them are named as copies, and
+//	                 3 for lists whose children name their parent; 1 or 2 where ten fields are of one type
 //	reference        1 scan for each that queries follow, and a few for lists of references
 //	finding          1 or 2, 1 for each type that its code names, 1 for what grows by tree and
 //	                 extref, and 2 for each of up to 20 different joins that were seen
