@@ -84,8 +84,9 @@
 //	bucket    the same, but the documents have no numbers or something nested; ten or more
 //	          are in a bucket, on average
 //	computed  100 aggregations or more sum up the documents with one value of a field, or
-//	          with several each for itself, 100 or more for each write that was seen; ten documents or more have a value, on
-//	          average, and the values are _ids of another collection
+//	          with several each for itself, and so three times as many documents or more as the
+//	          writes seen would add up again, where each write counts as 20 more; ten documents
+//	          or more have a value, on average, and the values are _ids of another collection
 //	approx    an update raises one field of one document by 1 more than 100 times in a
 //	          second; nothing else sets the field, asks for its value or reads what an
 //	          update made of it

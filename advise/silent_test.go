@@ -95,6 +95,22 @@ func TestTotalsOfAllKinds(t *testing.T) {
 			t.Errorf("%s: %s, %v", match, printedTrial(t, trial), err)
 		}
 	}
+	// A read adds up 20 documents, and so does a write, in a transaction.
+	for writes, advised := range map[int64]bool{12: true, 60: false} {
+		write.Calls = writes
+		if r, notes := report(`{"$match": {"product": `+one+`}}, `, `"$product"`); slices.Equal(named(r), []string{"computed:sales"}) != advised {
+			t.Errorf("%d writes: advised %v; %s", writes, named(r), notes)
+		}
+	}
+	write = sends(t, 1, `{"insert": "others", "documents": [{"x": 3}]}`)[0]
+	if r, notes := report(`{"$match": {"product": `+one+`}}, `, `"$product"`); !slices.Equal(named(r), []string{"computed:sales"}) {
+		t.Errorf("writes of another collection: advised %v; %s", named(r), notes)
+	}
+	write = sends(t, 1, `{"find": "others"}`)[0]
+	if r, notes := report(`{"$match": {"product": `+one+`}}, `, `"$product"`); len(r.Findings) > 0 || !strings.Contains(notes, "no write was seen") {
+		t.Errorf("no writes: advised %v; %s", named(r), notes)
+	}
+	write = sends(t, 1, `{"insert": "sales", "documents": [{"price": 3}]}`)[0]
 	for _, test := range [][3]string{
 		{`{"$match": {"product": ` + one + `}}, `, `{"p": "$product", "s": "$shop"}`, "by several fields at once"},
 		{``, `"$product"`, "of the whole collection, which is a report"},
