@@ -57,10 +57,10 @@
 //	tree      10 $graphLookups in a collection or more, or walks of finds by $in, a level
 //	          each, by a field that names one _id in 95 % of the documents that have it,
 //	          in three levels or more, with more than one child a parent, and not more moves than reads
-//	extref    50 $lookups or more by a reference that names an _id in 95 % of the
-//	          documents that have it, all for the same one to five fields, and ten or
-//	          more for each copy that the writes seen would change; not if the reference
-//	          is set more often than it is followed
+//	extref    50 $lookups, or finds one by one, or more by a reference that names an _id in
+//	          95 % of the documents that have it, all for the same one to five fields, and
+//	          ten reads, or 100 documents that they join, or more for each copy that the
+//	          writes seen would change; not if the reference is set more often than it is followed
 //	relation  50 finds or more ask for children one by one, three or more for each
 //	          parent; or as many reads look for one embedded child by its _id, half of
 //	          the reads of the list or more and not fewer than its writes, and no _id is

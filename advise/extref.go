@@ -11,19 +11,22 @@ import (
 
 // The rule: at least extrefReads reads join by $lookup the _id of another collection,
 // all want the same few fields of it, the reference names a document in extrefFound of
-// those that have it, there are extrefRatio such reads or more for each copy that
-// the writes seen would have to change, and at least as many as writes of the reference.
+// those that have it, there are extrefRatio such reads or more, or they join extrefJoined documents or more, for each copy
+// that the writes seen would have to change, and at least as many reads as writes of the reference. Finds one by one
+// count as reads as well.
 const (
 	extrefReads  = 50
 	extrefFields = 5
 	extrefFound  = 0.95
 	extrefRatio  = 10
+	extrefJoined = 100
 )
 
 // joins are the $lookups from one field to the _id of a collection.
 type joins struct {
 	from, local string
 	calls       int64
+	finds       int64     // one for each document, of the calls that are no $lookup
 	fields      []string  // of the other collection; nil: all, or not known
 	seen        []command // some of them, with values and calls
 }
@@ -37,6 +40,7 @@ func (t *traffic) joined(more joins) {
 	}
 	j := &t.joins[i]
 	j.calls += more.calls
+	j.finds += more.finds
 	for _, c := range more.seen {
 		i := slices.IndexFunc(j.seen, func(o command) bool { return slices.Equal(o.Command, c.Command) })
 		if i >= 0 {
@@ -84,8 +88,8 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	j.fields = slices.Compact(j.fields)
 	source := l.all[j.from]
 	switch {
-	case j.calls < extrefReads:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(j.calls, "read"), j.from))
+	case max(j.calls, j.finds) < extrefReads:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(max(j.calls, j.finds), "read"), j.from))
 		return nil
 	case j.local == "":
 		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
@@ -123,13 +127,17 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return nil
 	}
 	copies := c.count / max(source.count, 1)
+	saving, joined, err := l.joining(ctx, j)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, j.local)
+	}
 	writes := source.writesTo(j.fields)
-	if need := extrefRatio * writes * max(copies, 1); j.calls < need {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes to %s would each change some %d copies",
-			j.calls, j.from, writes, strings.Join(j.fields, ", "), max(copies, 1)))
+	if changed := writes * max(copies, 1); j.calls < extrefRatio*changed && joined < extrefJoined*changed {
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, %d documents in all, but %d writes to %s would each change some %d copies",
+			j.calls, j.from, joined, writes, strings.Join(j.fields, ", "), max(copies, 1)))
 		return nil
 	}
-	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > j.calls {
+	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
 	}
@@ -155,10 +163,6 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	}
 	if !ok {
 		return nil
-	}
-	saving, err := l.joining(ctx, j)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
 	}
 	grows, err := l.copying(ctx, c, j)
 	if err != nil {
@@ -201,9 +205,11 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	return nil
 }
 
-// joining asks the server what some of the reads examine, with and without the join.
-func (l *looker) joining(ctx context.Context, j joins) (Interval, error) {
-	out := Interval{Unit: "documents", What: "that reads no longer examine, of the reads that were seen with their values"}
+// joining asks the server what some of the reads examine, with and without the join, and estimates how many documents all
+// of them join.
+func (l *looker) joining(ctx context.Context, j joins) (out Interval, joined int64, err error) {
+	out = Interval{Unit: "documents", What: "that reads no longer examine, of the reads that were seen with their values"}
+	asked := int64(0)
 	for _, c := range j.seen {
 		with, err := l.examines(ctx, c.body)
 		if err != nil {
@@ -213,14 +219,15 @@ func (l *looker) joining(ctx context.Context, j joins) (Interval, error) {
 		if err != nil {
 			continue
 		}
+		asked += c.calls
 		out.Before += c.calls * with
 		out.High += c.calls * max(with-without, 0)
 	}
 	if out.High == 0 && ctx.Err() == nil {
-		return Interval{What: "no read that joins was seen with its values, or those that were seen find nothing"}, nil
+		return Interval{What: "no read that joins was seen with its values, or those that were seen find nothing"}, j.finds, nil
 	}
 	out.Low = out.High
-	return out, ctx.Err()
+	return out, j.finds + out.High*j.calls/asked, ctx.Err()
 }
 
 // examines is how many documents the server examines for a read.

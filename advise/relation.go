@@ -57,8 +57,11 @@ func (t *traffic) loop(c command, l link) {
 		if first {
 			t.loops[i].parents += c.calls
 		}
-	case l.pattern == "extref" && first:
-		j := joins{from: c.Collection, local: l.field, calls: c.calls}
+	case l.pattern == "extref":
+		j := joins{from: c.Collection, local: l.field, finds: c.calls}
+		if first {
+			j.calls = c.calls
+		}
 		if !c.read.all {
 			j.fields = c.read.uses
 		}

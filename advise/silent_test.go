@@ -224,6 +224,62 @@ func TestJoinsOfAllKinds(t *testing.T) {
 		}
 	}
 	said(t, db, sends(t, 100, join(`{"$gt": ["$_id", "$$c"]}`)), "", "orders", "reads join customers by other conditions than one equality")
+
+	// The one document of the list has a name of its own, or that of the list.
+	named := func(name, projection string) []advise.Query {
+		return sends(t, 100, `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "customers", "localField": "customer", "foreignField": "_id", "as": "of"}}, `+
+			`{"$set": {"`+name+`": {"$first": "$of"}}}, {"$project": `+projection+`}]}`)
+	}
+	said(t, db, named("of", `{"of.name": 1}`), "extref:orders.customer", "orders", "")
+	said(t, db, named("who", `{"who.name": 1}`), "extref:orders.customer", "orders", "")
+	said(t, db, named("who", `{"who": 1}`), "", "orders", "hand on all of it, or name no field")
+
+	// Each read joins 44 documents, each write changes 2 copies.
+	writes := func(n int64) []advise.Query {
+		return append(named("of", `{"of.name": 1}`), sends(t, n, `{"update": "customers", "updates": [{"q": {"_id": 7}, "u": {"$set": {"name": "x"}}}]}`)...)
+	}
+	said(t, db, writes(15), "extref:orders.customer", "orders", "")
+	said(t, db, writes(30), "", "orders", "100 reads join customers, 4400 documents in all, but 30 writes to name would each change some 2 copies")
+
+	// Finds one by one, after fewer answers than that.
+	one := sends(t, 40, `{"find": "customers", "filter": {"_id": 7}, "projection": {"name": 1}}`)[0]
+	one.From = advise.Origin{Collection: "orders", Path: "customer", First: true}
+	more := one
+	more.Calls, more.From.First = 400, false
+	said(t, db, []advise.Query{one, more}, "extref:orders.customer", "orders", "")
+}
+
+// A way up a tree by finds is seen where the _ids are small integers as well, and no other reads of single documents.
+func TestClimbsBySmallNumbers(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("folders"), times(300, func(i int) bson.D {
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "stars", Value: i * 7 % 300}}
+		if i > 0 {
+			doc = append(doc, bson.E{Key: "up", Value: (i - 1) / 3})
+		}
+		return doc
+	}))
+	read := func(id int32) (doc struct{ Up *int32 }) {
+		testkit.OK(t, db.Collection("folders").FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&doc))
+		return doc
+	}
+	climbs := mongotest.Record(t, db, func() {
+		for i := range int32(20) {
+			for up := read(200 + 5*i).Up; up != nil; up = read(*up).Up {
+				continue
+			}
+		}
+	})
+	said(t, db, advise.Commands(climbs), "tree:folders.up", "folders", "")
+	others := mongotest.Record(t, db, func() {
+		for i := range int32(100) {
+			read(i * 77 % 299)
+		}
+	})
+	if shapes := look(t, db, unhurried(advise.Commands(others))).Shapes; len(shapes) > 0 {
+		t.Errorf("single documents: %v", shapes)
+	}
 }
 
 // A tree is found by finds for one level after the other; one by other fields than _id says so.
