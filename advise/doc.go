@@ -81,8 +81,9 @@
 //	          of several; 100 or more have such a value, 24 or more in a day or month; no
 //	          update or delete was seen, no other collection refers to their _id, and 8 bytes for each
 //	          number and date would be fewer
-//	bucket    the same, but the documents have no numbers or something nested; ten or more
-//	          are in a bucket, on average
+//	bucket    the same, but the documents have no numbers or something nested, or single ones are
+//	          updated by that value and the date, once for three reads at most; ten or more are
+//	          in a bucket, on average
 //	computed  100 aggregations or more sum up the documents with one value of a field, or
 //	          with several each for itself, and so three times as many documents or more as the
 //	          writes seen would add up again, where each write counts as 20 more; ten documents

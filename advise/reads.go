@@ -53,6 +53,7 @@ type part struct {
 
 type write struct {
 	calls  int64
+	by     bson.D // its filter
 	sets   []string
 	inside []string // those of them in lists, and lists that elements are taken from
 	whole  bool     // a replacement, or what cannot be told
