@@ -236,8 +236,11 @@ func (l *looker) examines(ctx context.Context, body bson.D) (int64, error) {
 	return documentsExamined(plan), err
 }
 
-// without is the aggregation without a join, whose array is made of the copies.
+// without is the aggregation without a join, whose array is made of the copies. A find is as it was.
 func (c command) without(j joins) bson.D {
+	if c.name != "aggregate" {
+		return c.body
+	}
 	var stages bson.A
 	for _, p := range c.pipeline {
 		name, value := stage(p)

@@ -246,7 +246,11 @@ func TestJoinsOfAllKinds(t *testing.T) {
 	one.From = advise.Origin{Collection: "orders", Path: "customer", First: true}
 	more := one
 	more.Calls, more.From.First = 400, false
-	said(t, db, []advise.Query{one, more}, "extref:orders.customer", "orders", "")
+	report := said(t, db, append(sends(t, 40, `{"find": "orders", "filter": {"year": 7}}`), one, more), "extref:orders.customer", "orders", "")
+	trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
+	if err != nil || !trial.Kept() || len(trial.Replays) != 1 {
+		t.Errorf("%v, %v", printedTrial(t, trial), err)
+	}
 }
 
 // A way up a tree by finds is seen where the _ids are small integers as well, and no other reads of single documents.
