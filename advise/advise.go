@@ -153,7 +153,10 @@ func (l *looker) look(ctx context.Context, names []string) error {
 		return err
 	}
 	for _, c := range all { // last, as it asks the most
-		if err := l.dangling(ctx, c); err != nil {
+		if err := l.referencing(ctx, c); err != nil {
+			return err
+		}
+		if err := l.bothSides(ctx, c); err != nil {
 			return err
 		}
 	}

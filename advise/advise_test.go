@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -271,6 +268,7 @@ func TestBias(t *testing.T) {
 
 // The printed constructors compile as they are, and New takes their types and options.
 func TestCodeCompiles(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
 	collections := seven(t, 200)
@@ -306,7 +304,7 @@ func TestCodeCompiles(t *testing.T) {
 	if len(report.Findings) != 23 {
 		t.Fatalf("%d findings, want 23: %v, %v", len(report.Findings), named(report), report.NotAdvised)
 	}
-	compile(t, report.Findings)
+	prints(t, report.Findings)
 }
 
 // nth is an _id of the type of first.
@@ -328,60 +326,6 @@ func nth(first any, n int) any {
 		return append(slices.Clone(v), bson.E{Key: "b", Value: n})
 	}
 	return bson.NewObjectID()
-}
-
-var variable = regexp.MustCompile(`(?m)^(\w+), err := `)
-
-// compile runs a program of the findings' code beside the library's packages, without a file in the repository and
-// without a server: New does no I/O.
-func compile(t *testing.T, findings []advise.Finding) {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"slices\"\n\t\"time\"\n\n\t\"go.mongodb.org/mongo-driver/v2/bson\"\n\t\"go.mongodb.org/mongo-driver/v2/mongo\"\n\n")
-	var packages []string
-	for _, f := range findings {
-		if !slices.Contains(packages, f.Pattern) {
-			packages = append(packages, f.Pattern)
-			b.WriteString("\t\"github.com/mongopatterns/mongopatterns/" + f.Pattern + "\"\n")
-		}
-	}
-	if slices.Contains(packages, "series") || slices.Contains(packages, "bucket") {
-		b.WriteString("\t\"github.com/mongopatterns/mongopatterns/timeseries\"\n")
-	}
-	b.WriteString(")\n\nvar _ bson.D\nvar _ time.Time\nvar _ = slices.Contains[[]int]\n")
-	b.WriteString("\nfunc main() {\nclient, err := mongo.Connect()\ndb := client.Database(\"printed\")\nall := []error{err}\n")
-	for _, f := range findings {
-		if strings.Contains(f.Code, "bson.M") {
-			t.Errorf("a map has no order: %s", f.Code)
-		}
-		name := variable.FindStringSubmatch(f.Code)[1]
-		b.WriteString("{\n" + f.Code + "\n_ = " + name + "\nall = append(all, err)\n")
-		b.WriteString("_ = func(ctx context.Context) error {\n" + f.Adopt + "\n")
-		if strings.Contains(f.Adopt, "result, ") {
-			b.WriteString("_ = result\n")
-		}
-		b.WriteString("return err\n}\n}\n")
-	}
-	b.WriteString("if err := errors.Join(all...); err != nil {\npanic(err)\n}\n}\n")
-	dir := t.TempDir()
-	source, overlay := filepath.Join(dir, "printed.go"), filepath.Join(dir, "overlay.json")
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(here, "printed", "printed.go"): source}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string][]byte{source: []byte(b.String()), overlay: replace} {
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "run", "-overlay", overlay, "./printed")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s\n%s", err, out, b.String())
-	}
 }
 
 // Every command reads, has a bound on the server and the comment; a spent budget is

@@ -101,6 +101,11 @@ func (t *traffic) count(c command, s statement) {
 }
 
 func (l *looker) approx(ctx context.Context, c *collection) error {
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(c.exact))) {
+		if !slices.ContainsFunc(c.counters, func(n counter) bool { return n.path == path }) {
+			l.not("approx", c.name, path, "no update raises it by 1, by _id alone and beside no other change")
+		}
+	}
 	for _, n := range c.counters {
 		if err := l.counted(ctx, c, n); err != nil {
 			return err

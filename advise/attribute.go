@@ -383,13 +383,18 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 		}
 		own++
 	}
-	saving := Interval{Low: own - 1, High: own - 1, Before: max(check.Answer, int64(len(all))), Unit: "indexes", What: "of the collection; their keys stay as many"}
-	less := keys - entries - (total - integer(batch[0], "any")) // a document without entries has one key
-	switch {
-	case own < 2:
+	after := entries + total - integer(batch[0], "any") // a document without entries has one key
+	// Each document with an entry has the array besides.
+	grows := []Interval{{Low: max(grown, 0), High: max(grown, 0) + total*(int64(len(attributesName(c)))+emptyList), Before: c.size, Unit: "bytes", What: ofDocuments}}
+	saving := Interval{Low: keys - after, High: keys - after, Before: keys, Unit: "keys", What: fmt.Sprintf("of %d indexes, which become one", own)}
+	if keys <= after {
+		saving = Interval{What: fmt.Sprintf("%d indexes become one, but sparse ones have no more keys than it: this is for the limit of 64, and for fields to come", own)}
+	}
+	if keys < after {
+		grows = append(grows, Interval{Low: after - keys, High: after - keys, Before: keys + total, Unit: "keys", What: ofIndexes})
+	}
+	if own < 2 {
 		saving = Interval{What: "reads filter by fields without an index, and one index would serve all of them"}
-	case less > 0:
-		saving = Interval{Low: less, High: less, Before: keys, Unit: "keys", What: fmt.Sprintf("of %d indexes, which become one", own)}
 	}
 	kinds, one := "one type ("+s.kind+")", c.naming(sparse)
 	if strings.Contains(s.kind, " and ") {
@@ -414,10 +419,8 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 			{"reads that name one of them", one, seen},
 			{"writes to them", c.writesTo(sparse), seen},
 		},
-		Saving: saving,
-		// Each document with an entry has the array besides.
-		Grows: []Interval{{Low: max(grown, 0), High: max(grown, 0) + total*(int64(len(attributesName(c)))+emptyList), Before: c.size, Unit: "bytes", What: ofDocuments}},
-		Code:  l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse, saving.Unit),
+		Saving: saving, Grows: grows,
+		Code: l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse),
 		Check: check,
 		Against: []string{
 			"An index that nobody uses can simply go: $indexStats shows which.",

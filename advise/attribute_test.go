@@ -41,6 +41,9 @@ func TestAttributeOfMixedNumbers(t *testing.T) {
 	if f.Name() != "attribute:goods" || len(f.Fields) != 20 || !strings.Contains(f.Code, "attribute.New[bson.ObjectID, any]") {
 		t.Errorf("%s of %v: %s", f.Name(), f.Fields, f.Code)
 	}
+	if f.Saving.Unit != "" || len(f.Grows) != 1 {
+		t.Errorf("sparse indexes have a key for each value, as entries do: saves %+v, grows %+v", f.Saving, f.Grows)
+	}
 	if text := strings.Join(f.Against, " "); !strings.Contains(text, "Adopt with Copy") {
 		t.Errorf("against: %s", text)
 	}

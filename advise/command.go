@@ -318,6 +318,7 @@ func equality(lookup bson.D) (local, foreign string, pipeline bson.A) {
 func (c *command) statement(filter, update any, own, shape bson.D) statement {
 	s := statement{write: writeOf(update, c.calls), shape: shape}
 	s.filter, _ = filter.(bson.D)
+	s.by = s.filter
 	s.update, _ = update.(bson.D)
 	s.upsert, _ = at(own, "upsert").(bool)
 	stages, _ := update.(bson.A) // a pipeline sets what it likes

@@ -11,13 +11,14 @@ import (
 )
 
 // The rule: at least computedReads aggregations sum up the documents with one value of a
-// field, or with several, each for itself, by $group alone and for computedRatio such reads or more to a write of the
-// collection; the values are _ids of another collection in computedFound of the cases, and
+// field, or with several, each for itself, by $group alone, and so computedRatio times the documents that the writes seen
+// would add up again, each of them in a transaction that costs as much as computedWrite documents; the values are _ids of another collection in computedFound of the cases, and
 // computedEach documents or more have one, on average. Of values other than ObjectIDs and
 // UUIDs the names of field and collection must be akin.
 const (
 	computedReads = 100
-	computedRatio = 100
+	computedRatio = 3
+	computedWrite = 20
 	computedEach  = 10
 	computedFound = 0.95
 )
@@ -155,11 +156,8 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	case t.report != "":
 		l.not(pattern, c.name, t.key, fmt.Sprintf("%s add up %s %s", many(t.calls, "read"), names, t.report))
 		return nil
-	case writes == 0:
+	case writes == 0 && !l.recordsWrites():
 		l.unknown(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, and no write was seen", t.calls, names), "writes: the profiler at level 2, or advise.Commands in a test")
-		return nil
-	case t.calls < computedRatio*writes:
-		l.not(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, but %d writes would each compute it again", t.calls, names, writes))
 		return nil
 	case strings.Contains(t.key, "."):
 		l.not(pattern, c.name, t.key, "the field is inside a subdocument")
@@ -206,6 +204,10 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 		l.not(pattern, c.name, t.key, fmt.Sprintf("%s for each value, on average: an index gives them", many(mean, "document")))
 		return nil
 	}
+	if read, written := t.values*mean, writes*(mean+computedWrite); read < computedRatio*written {
+		l.not(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, %s each, but %d writes would each compute it again", t.calls, names, many(mean, "document"), writes))
+		return nil
+	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: t.key, Fields: keys(t.fields),
 		Summary: fmt.Sprintf("%d reads add up %s of the documents with one %s, %d writes were seen. There are %s with %s on average and %d at most (counted). "+
@@ -236,6 +238,15 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	return nil
 }
 
+// recordsWrites reports queries that a service recorded, and some of them write: a collection without writes has none then. A
+// profile or a log may have the slow ones alone.
+func (l *looker) recordsWrites() bool {
+	return slices.ContainsFunc(l.given, func(q Query) bool {
+		first, err := q.Command.IndexErr(0)
+		return q.log == nil && err == nil && slices.Contains([]string{"insert", "update", "delete", "findAndModify"}, first.Key())
+	})
+}
+
 // changes is how many writes change what is read of the fields.
 func (t *traffic) changes(fields []string) int64 {
 	return t.writesTo(fields) + t.inserts + t.deletes
@@ -249,11 +260,11 @@ func (l *looker) targets(ctx context.Context, c *collection, field string) (*col
 		if other == c || !c.has(field, other.idType) || !unique && !akin(field, other.name) {
 			continue
 		}
-		named, found, err := l.references(ctx, c.name, field, other.name)
+		refs, err := l.references(ctx, c, field, other.name)
 		if err != nil {
 			return nil, err
 		}
-		if named > 0 && float64(found) >= computedFound*float64(named) {
+		if enough, _ := refs.lead(computedFound); refs.named > 0 && enough {
 			return other, nil
 		}
 	}

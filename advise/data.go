@@ -14,8 +14,9 @@ import (
 
 // Remark is what the data shows without a query.
 type Remark struct {
-	// Kind is limit (documents near 16 MB), dangling (references), references (text where ObjectIDs are), mixed (types of
-	// a field), dates (as text), shapes (of documents) or old (documents).
+	// Kind is limit (documents near 16 MB), dangling (references), onesided (references to each other), references (text
+	// where ObjectIDs are), stale (copies), mixed (types of a field), dates (as text), shapes (of documents) or old
+	// (documents).
 	Kind       string `json:"kind"`
 	Collection string `json:"collection"`
 	Path       string `json:"path,omitempty"`
@@ -31,21 +32,19 @@ func (r Remark) Name() string {
 }
 
 // remarkKinds are in the order of a report: what fails first, first.
-var remarkKinds = []string{"limit", "dangling", "references", "mixed", "dates", "shapes", "old"}
+var remarkKinds = []string{"limit", "dangling", "onesided", "references", "stale", "mixed", "dates", "shapes", "old"}
 
 const (
-	limitBytes    = 4 << 20 // a document from here on nears 16 MB
-	mixedShare    = 0.2     // of a field's values may be of other types, for a remark: more are meant
-	textShare     = 0.95    // of a field's texts are dates or ObjectIDs
-	danglingShare = 0.8     // of a field's values name a document, if it is a reference
-	danglingOf    = 4       // collections that a field without a kindred name may refer to
-	shapesMost    = 8       // kinds of documents
-	shapeNames    = 100     // of a document that are compared
-	shapesShare   = 0.95    // of the documents that they are
-	shapesLeast   = 0.05    // of the documents are of each
-	oldYears      = 2
-	oldShare      = 0.5
-	probed        = 100 // fields, and types, of a collection at most
+	limitBytes  = 4 << 20 // a document from here on nears 16 MB
+	mixedShare  = 0.2     // of a field's values may be of other types, for a remark: more are meant
+	textShare   = 0.95    // of a field's texts are dates or ObjectIDs
+	shapesMost  = 8       // kinds of documents
+	shapeNames  = 100     // of a document that are compared
+	shapesShare = 0.95    // of the documents that they are
+	shapesLeast = 0.05    // of the documents are of each
+	oldYears    = 2
+	oldShare    = 0.5
+	probed      = 100 // fields, and types, of a collection at most
 )
 
 // Texts that should be values of another type.
@@ -329,79 +328,5 @@ func (l *looker) old(ctx context.Context, c *collection) error {
 	}
 	l.remark(Remark{Kind: "old", Collection: c.name, Path: path, Pattern: "archive", Check: check, Sure: check.sure() + "; whether they are still read, no data says",
 		Reason: fmt.Sprintf("%s of %s are from before %s, by %s", group(check.Answer), many(c.count, "document"), before.UTC().Format(time.DateOnly), path)})
-	return nil
-}
-
-// dangling looks for references that lead nowhere, where most lead to a document.
-func (l *looker) dangling(ctx context.Context, c *collection) error {
-	done := map[string]bool{}
-	for _, f := range c.fields {
-		if f.path == "_id" || done[f.path] || c.has(f.path, "array") {
-			continue
-		}
-		for _, other := range l.referred(c, f) {
-			least := 1
-			if slices.Contains(numbers, f.kind) {
-				least = relationNumbers
-			}
-			found, err := l.sampleFound(ctx, c, f.path, other.name, least)
-			if err != nil {
-				return l.failed(ctx, err, "", c, f.path)
-			}
-			if !found {
-				continue
-			}
-			done[f.path] = true
-			if err := l.dangle(ctx, c, f.path, other); err != nil {
-				return l.failed(ctx, err, "", c, f.path)
-			}
-			break
-		}
-	}
-	return nil
-}
-
-// referred are the collections whose _ids a field may hold.
-func (l *looker) referred(c *collection, f field) (out []*collection) {
-	var others []*collection
-	for _, name := range slices.Sorted(maps.Keys(l.all)) {
-		other := l.all[name]
-		same := other.idType == f.kind || slices.Contains(numbers, f.kind) && slices.Contains(numbers, other.idType)
-		if !same || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
-			continue
-		}
-		name := f.path[strings.LastIndex(f.path, ".")+1:]
-		switch unique := f.kind == "objectId" || f.kind == "binData"; {
-		case other != c && akin(name, other.name):
-			out = append(out, other)
-		case unique:
-			others = append(others, other)
-		}
-	}
-	if len(others) > danglingOf {
-		return out
-	}
-	return append(out, others...)
-}
-
-func (l *looker) dangle(ctx context.Context, c *collection, path string, other *collection) error {
-	pipeline := bson.A{
-		d("$match", d(path, d("$ne", nil))),
-		d("$group", bson.D{{Key: "_id", Value: "$" + path}, {Key: "n", Value: d("$sum", 1)}}),
-		d("$lookup", bson.D{{Key: "from", Value: other.name}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "to"}, {Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}}}),
-		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "part", Value: d("$sum", d("$cond", bson.A{d("$eq", bson.A{d("$size", "$to"), 0}), "$n", 0}))}}),
-	}
-	check, ok, err := l.tally(ctx, c, pipeline, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}, "cursor", "firstBatch", "0", "part")
-	if err != nil || !ok || check.Answer == 0 {
-		return err
-	}
-	all := c.count
-	if !check.Estimated {
-		all = check.figure("all")
-	}
-	if float64(all-check.Answer) >= danglingShare*float64(all) {
-		l.remark(Remark{Kind: "dangling", Collection: c.name, Path: path, Pattern: "relation", Check: check, Sure: check.sure() + "; that it is a reference is by its values",
-			Reason: fmt.Sprintf("%s of %s name no document of %s", group(check.Answer), many(all, "reference"), other.name)})
-	}
 	return nil
 }

@@ -8,10 +8,27 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
+
+// checked runs the commands of remarks, which give the printed figures. It returns the remarks' names.
+func checked(t *testing.T, db *mongo.Database, report *advise.Report) (names []string) {
+	t.Helper()
+	for _, r := range report.Remarks {
+		names = append(names, r.Name())
+		command := strings.TrimPrefix(strings.TrimPrefix(r.Check.Shell, "db.runCommand("), "EJSON.deserialize(")
+		reply, err := db.RunCommand(t.Context(), document(t, strings.TrimRight(command, ")"))).Raw()
+		testkit.OK(t, err)
+		if n := reply.Lookup(r.Check.Path...).AsInt64(); n != r.Check.Answer || n == 0 || r.Sure == "" {
+			t.Errorf("%s: the query gives %d, printed is %d", r.Name(), n, r.Check.Answer)
+		}
+	}
+	return names
+}
 
 // What the data alone shows, in the order of the report. Each check gives the printed figure, and what is meant so is not
 // remarked on.
@@ -62,16 +79,7 @@ func TestRemarks(t *testing.T) {
 		return doc
 	}))
 	report := look(t, db, unhurried(nil))
-	var got []string
-	for _, r := range report.Remarks {
-		got = append(got, r.Name())
-		command := strings.TrimPrefix(strings.TrimPrefix(r.Check.Shell, "db.runCommand("), "EJSON.deserialize(")
-		reply, err := db.RunCommand(t.Context(), document(t, strings.TrimRight(command, ")"))).Raw()
-		testkit.OK(t, err)
-		if n := reply.Lookup(r.Check.Path...).AsInt64(); n != r.Check.Answer || n == 0 || r.Sure == "" {
-			t.Errorf("%s: the query gives %d, printed is %d", r.Name(), n, r.Check.Answer)
-		}
-	}
+	got := checked(t, db, report)
 	if want := []string{"data:limit:logs.lines", "data:dangling:visits.by", "data:references:visits.who", "data:mixed:users.zip", "data:dates:visits.at", "data:shapes:people.first", "data:old:logs.created_at"}; !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q; unknown %v", got, want, report.Unknown)
 	}

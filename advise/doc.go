@@ -33,10 +33,10 @@
 //
 // It lists the indexes that the queries it saw lack, indexes that are prefixes of others, and, where the user may
 // run $indexStats, indexes that nothing has used for a day. It also lists what the data shows without queries:
-// documents of 4 MiB or more, references to documents that do not exist, references stored as text to ObjectIDs,
-// fields in which a few values differ in type from the rest, dates stored as text, collections with several kinds
-// of documents, and large collections in which half of the documents are two years old. Each comes with a command
-// that shows it.
+// documents of 4 MiB or more, references to documents that do not exist, lists of children and references to their
+// parents that disagree, references stored as text to ObjectIDs, copies of a field that differ from it, fields in which
+// a few values differ in type from the rest, dates stored as text, collections with several kinds of documents, and
+// large collections in which half of the documents are two years old. Each comes with a command that shows it.
 //
 // # Which patterns
 //
@@ -57,10 +57,10 @@
 //	tree      10 $graphLookups in a collection or more, or walks of finds by $in, a level
 //	          each, by a field that names one _id in 95 % of the documents that have it,
 //	          in three levels or more, with more than one child a parent, and not more moves than reads
-//	extref    50 $lookups or more by a reference that names an _id in 95 % of the
-//	          documents that have it, all for the same one to five fields, and ten or
-//	          more for each copy that the writes seen would change; not if the reference
-//	          is set more often than it is followed
+//	extref    50 $lookups, or finds one by one, or more by a reference that names an _id in
+//	          95 % of the documents that have it, all for the same one to five fields, and
+//	          ten reads, or 100 documents that they join, or more for each copy that the
+//	          writes seen would change; not if the reference is set more often than it is followed
 //	relation  50 finds or more ask for children one by one, three or more for each
 //	          parent; or as many reads look for one embedded child by its _id, half of
 //	          the reads of the list or more and not fewer than its writes, and no _id is
@@ -81,11 +81,13 @@
 //	          of several; 100 or more have such a value, 24 or more in a day or month; no
 //	          update or delete was seen, no other collection refers to their _id, and 8 bytes for each
 //	          number and date would be fewer
-//	bucket    the same, but the documents have no numbers or something nested; ten or more
-//	          are in a bucket, on average
+//	bucket    the same, but the documents have no numbers or something nested, or single ones are
+//	          updated by that value and the date, once for three reads at most; ten or more are
+//	          in a bucket, on average
 //	computed  100 aggregations or more sum up the documents with one value of a field, or
-//	          with several each for itself, 100 or more for each write that was seen; ten documents or more have a value, on
-//	          average, and the values are _ids of another collection
+//	          with several each for itself, and so three times as many documents or more as the
+//	          writes seen would add up again, where each write counts as 20 more; ten documents
+//	          or more have a value, on average, and the values are _ids of another collection
 //	approx    an update raises one field of one document by 1 more than 100 times in a
 //	          second; nothing else sets the field, asks for its value or reads what an
 //	          update made of it
@@ -107,10 +109,10 @@
 //
 // A collection that no scan reads in Options.MaxTime, from about 800,000 documents or 400 MB on, is estimated. Look
 // reads about 20 ranges of _id, each of 2,000 documents at most, and counts by the index for how many documents each
-// range stands. Lengths of lists (outlier) and what the data shows without queries have such estimates, with an
-// interval for 95 % of the cases. If the ranges differ too much, or follow the order of _id, or _ids are texts or
-// documents, Look only says how long -max-time has to be. Everything else that cannot be counted in the time is
-// listed as Unknown.
+// range stands. Lists (outlier, subset), references (extref, and relation's finds one by one) and what the data shows
+// without queries have such estimates, with an interval for 95 % of the cases. If the ranges differ too much, or follow
+// the order of _id, or _ids are texts or documents, Look only says how long -max-time has to be. Everything else that
+// cannot be counted in the time is listed as Unknown.
 //
 // Real data is dirty. If up to 5 % of the documents have another shape (a string among numbers, a list
 // of parents, a reference to nothing), this does not hide a finding of attribute, tree or extref. The
@@ -156,7 +158,8 @@
 //	                 its documents and 1 for its texts
 //	list             1 scan for each list of 16 elements or more
 //	field            1 scan for each of several types, of dates or ObjectIDs as text, and 2 for
-//	                 references by name or ObjectID; 1 or 2 where ten fields are of one type
+//	                 references by name or ObjectID, 1 more where fields beside them are named as copies, and
+//	                 3 for lists whose children name their parent; 1 or 2 where ten fields are of one type
 //	reference        1 scan for each that queries follow, and a few for lists of references
 //	finding          1 or 2, 1 for each type that its code names, 1 for what grows by tree and
 //	                 extref, and 2 for each of up to 20 different joins that were seen

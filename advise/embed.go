@@ -104,11 +104,12 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, list, fmt.Sprintf("a parent has up to %s of %s together: they may grow without a bound", group(most), bytes(largest)))
 		return nil
 	}
-	named, found, err := l.references(ctx, children.name, j.local, c.name)
+	refs, err := l.references(ctx, children, j.local, c.name)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, list)
 	}
-	if named == 0 || float64(found) < relationFound*float64(named) {
+	named, found := refs.named, refs.found
+	if enough, _ := refs.lead(relationFound); named == 0 || !enough {
 		l.not(pattern, c.name, list, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), c.name))
 		return nil
 	}

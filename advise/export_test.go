@@ -30,11 +30,12 @@ func YoungIndexes(t testing.TB) {
 	t.Cleanup(func() { indexAge = was })
 }
 
-// SlowScans lets collections with more documents than a limit be estimated, if a command may take a minute.
-func SlowScans(t testing.TB, documents int) {
-	was := scanRate
-	scanRate = float64(documents) / 60
-	t.Cleanup(func() { scanRate = was })
+// SlowScans lets collections with more documents than a limit be estimated from ranges of some documents, if a command may
+// take a minute.
+func SlowScans(t testing.TB, documents, ranged int) {
+	rate, length := scanRate, rangeLength
+	scanRate, rangeLength = float64(documents)/60, int64(ranged)
+	t.Cleanup(func() { scanRate, rangeLength = rate, length })
 }
 
 // Part reports whether a query wants a part of a list, and of how many elements.

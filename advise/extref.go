@@ -11,19 +11,22 @@ import (
 
 // The rule: at least extrefReads reads join by $lookup the _id of another collection,
 // all want the same few fields of it, the reference names a document in extrefFound of
-// those that have it, there are extrefRatio such reads or more for each copy that
-// the writes seen would have to change, and at least as many as writes of the reference.
+// those that have it, there are extrefRatio such reads or more, or they join extrefJoined documents or more, for each copy
+// that the writes seen would have to change, and at least as many reads as writes of the reference. Finds one by one
+// count as reads as well.
 const (
 	extrefReads  = 50
 	extrefFields = 5
 	extrefFound  = 0.95
 	extrefRatio  = 10
+	extrefJoined = 100
 )
 
 // joins are the $lookups from one field to the _id of a collection.
 type joins struct {
 	from, local string
 	calls       int64
+	finds       int64     // one for each document, of the calls that are no $lookup
 	fields      []string  // of the other collection; nil: all, or not known
 	seen        []command // some of them, with values and calls
 }
@@ -37,6 +40,7 @@ func (t *traffic) joined(more joins) {
 	}
 	j := &t.joins[i]
 	j.calls += more.calls
+	j.finds += more.finds
 	for _, c := range more.seen {
 		i := slices.IndexFunc(j.seen, func(o command) bool { return slices.Equal(o.Command, c.Command) })
 		if i >= 0 {
@@ -84,8 +88,8 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	j.fields = slices.Compact(j.fields)
 	source := l.all[j.from]
 	switch {
-	case j.calls < extrefReads:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(j.calls, "read"), j.from))
+	case max(j.calls, j.finds) < extrefReads:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(max(j.calls, j.finds), "read"), j.from))
 		return nil
 	case j.local == "":
 		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
@@ -123,35 +127,42 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return nil
 	}
 	copies := c.count / max(source.count, 1)
+	saving, joined, err := l.joining(ctx, j)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, j.local)
+	}
 	writes := source.writesTo(j.fields)
-	if need := extrefRatio * writes * max(copies, 1); j.calls < need {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes to %s would each change some %d copies",
-			j.calls, j.from, writes, strings.Join(j.fields, ", "), max(copies, 1)))
+	if changed := writes * max(copies, 1); j.calls < extrefRatio*changed && joined < extrefJoined*changed {
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, %d documents in all, but %d writes to %s would each change some %d copies",
+			j.calls, j.from, joined, writes, strings.Join(j.fields, ", "), max(copies, 1)))
 		return nil
 	}
-	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > j.calls {
+	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
 	}
-	named, found, err := l.references(ctx, c.name, j.local, j.from)
+	refs, err := l.references(ctx, c, j.local, j.from)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
-	if named == 0 {
+	enough, told := refs.lead(extrefFound)
+	switch {
+	case refs.named == 0:
 		l.not(pattern, c.name, j.local, "no document has it")
 		return nil
-	}
-	if float64(found) < extrefFound*float64(named) {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(named-found, named), j.from))
+	case !told:
+		l.unknown(pattern, c.name, j.local, "references that name a document of "+j.from+" are "+refs.share.unsteady(), l.tells(c))
+		return nil
+	case !enough:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(refs.named-refs.found, refs.named), j.from))
 		return nil
 	}
-	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
+	check, ok, err := l.tally(ctx, c, partOf(d("$gt", bson.A{"$" + j.local, nil})), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
-	saving, err := l.joining(ctx, j)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+	if !ok {
+		return nil
 	}
 	grows, err := l.copying(ctx, c, j)
 	if err != nil {
@@ -160,12 +171,12 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	names := strings.Join(j.fields, ", ")
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: j.local, Fields: j.fields,
-		Summary: fmt.Sprintf("%d reads join %s by %s for %s alone; %s (counted) would hold a copy, and %s the fields.",
-			j.calls, j.from, j.local, names, many(check.Answer, "document"), many(writes, "write")+" seen changed"),
-		Sure: "counted: references; of queries: those that were seen",
+		Summary: fmt.Sprintf("%d reads join %s by %s for %s alone; %s (%s) would hold a copy, and %s the fields.",
+			j.calls, j.from, j.local, names, many(check.Answer, "document"), check.sure(), many(writes, "write")+" seen changed"),
+		Sure: check.how() + ": references; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents with the reference", check.Answer, counted},
-			{"of them naming a document of " + j.from, found, counted},
+			{"documents with the reference", check.Answer, check.how()},
+			{"of them naming a document of " + j.from, refs.found, check.how()},
 			{"documents of " + j.from, source.count, kept},
 			{"reads that join", j.calls, seen},
 			{"writes to the fields", writes, seen},
@@ -180,20 +191,25 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		},
 	}
 	if arrays != nil {
-		several, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
-		if err != nil {
-			return l.failed(ctx, err, pattern, c, j.local)
+		several := "Some documents"
+		if !check.Estimated {
+			count, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
+			if err != nil {
+				return l.failed(ctx, err, pattern, c, j.local)
+			}
+			several = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document"))
 		}
-		f.Against = append(f.Against, fmt.Sprintf("%s of %s with the reference have an array there (counted): Adopt leaves these as they are, and counts them as Remaining.",
-			group(several.Answer), many(check.Answer, "document")))
+		f.Against = append(f.Against, fmt.Sprintf("%s with the reference have an array there (%s): Adopt leaves these as they are, and counts them as Remaining.", several, check.how()))
 	}
 	l.found(f)
 	return nil
 }
 
-// joining asks the server what some of the reads examine, with and without the join.
-func (l *looker) joining(ctx context.Context, j joins) (Interval, error) {
-	out := Interval{Unit: "documents", What: "that reads no longer examine, of the reads that were seen with their values"}
+// joining asks the server what some of the reads examine, with and without the join, and estimates how many documents all
+// of them join.
+func (l *looker) joining(ctx context.Context, j joins) (out Interval, joined int64, err error) {
+	out = Interval{Unit: "documents", What: "that reads no longer examine, of the reads that were seen with their values"}
+	asked := int64(0)
 	for _, c := range j.seen {
 		with, err := l.examines(ctx, c.body)
 		if err != nil {
@@ -203,14 +219,15 @@ func (l *looker) joining(ctx context.Context, j joins) (Interval, error) {
 		if err != nil {
 			continue
 		}
+		asked += c.calls
 		out.Before += c.calls * with
 		out.High += c.calls * max(with-without, 0)
 	}
 	if out.High == 0 && ctx.Err() == nil {
-		return Interval{What: "no read that joins was seen with its values, or those that were seen find nothing"}, nil
+		return Interval{What: "no read that joins was seen with its values, or those that were seen find nothing"}, j.finds, nil
 	}
 	out.Low = out.High
-	return out, ctx.Err()
+	return out, j.finds + out.High*j.calls/asked, ctx.Err()
 }
 
 // examines is how many documents the server examines for a read.
@@ -219,8 +236,11 @@ func (l *looker) examines(ctx context.Context, body bson.D) (int64, error) {
 	return documentsExamined(plan), err
 }
 
-// without is the aggregation without a join, whose array is made of the copies.
+// without is the aggregation without a join, whose array is made of the copies. A find is as it was.
 func (c command) without(j joins) bson.D {
+	if c.name != "aggregate" {
+		return c.body
+	}
 	var stages bson.A
 	for _, p := range c.pipeline {
 		name, value := stage(p)
@@ -252,25 +272,40 @@ func (l *looker) copying(ctx context.Context, c *collection, j joins) ([]Interva
 	for _, path := range j.fields {
 		copies = append(copies, bson.E{Key: path[strings.LastIndex(path, ".")+1:], Value: d("$first", "$found."+path)})
 	}
-	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$match", d(j.local, d("$ne", nil))),
+	leading := func(n any) bson.D {
+		return d("$sum", d("$cond", bson.A{d("$gt", bson.A{d("$size", "$found"), 0}), n, 0}))
+	}
+	low, high, err := l.sums(ctx, c, bson.A{
 		d("$group", bson.D{{Key: "_id", Value: "$" + j.local}, {Key: "n", Value: d("$sum", 1)}}),
 		d("$lookup", bson.D{{Key: "from", Value: j.from}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"}}),
-		d("$match", d("found.0", d("$exists", true))),
-		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", "$n")},
-			{Key: "bytes", Value: d("$sum", d("$multiply", bson.A{"$n", d("$subtract", bson.A{d("$bsonSize", copies), 5})}))}}),
-	})
-	if err != nil || len(batch) == 0 {
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "n", Value: leading("$n")},
+			{Key: "bytes", Value: leading(d("$multiply", bson.A{"$n", d("$subtract", bson.A{d("$bsonSize", copies), 5})}))}}),
+	}, "n", "bytes")
+	if err != nil {
 		return nil, err
 	}
-	n := integer(batch[0], "n")
-	size := integer(batch[0], "bytes") + n*long
-	return []Interval{{size, size, "bytes", ofDocuments, c.size}, {n, c.count, "keys", ofIndexes, c.count}}, nil
+	return []Interval{{low[1] + low[0]*long, high[1] + high[0]*long, "bytes", ofDocuments, c.size}, {low[0], c.count, "keys", ofIndexes, c.count}}, nil
 }
 
-// references counts the references, alone or in lists, and those that lead somewhere.
-func (l *looker) references(ctx context.Context, name, field, to string) (named, found int64, err error) {
-	batch, err := l.aggregate(ctx, name, bson.A{
+// leads is how many references there are, and how many lead to a document.
+type leads struct {
+	named, found int64
+	share        *estimate // of those that lead to one; nil: all are counted
+}
+
+// lead reports whether a share of the references or more lead to a document. It is not told where an estimate is too wide.
+func (r leads) lead(share float64) (enough, told bool) {
+	if r.share == nil {
+		return float64(r.found) >= share*float64(r.named), true
+	}
+	enough = r.share.mean-r.share.half >= share
+	return enough, enough || r.share.mean+r.share.half < share
+}
+
+// references counts the references, alone or in lists, and those that lead somewhere. Of a collection that takes too long to
+// scan it estimates them.
+func (l *looker) references(ctx context.Context, c *collection, field, to string) (leads, error) {
+	pipeline := bson.A{
 		d("$match", d(field, d("$ne", nil))),
 		d("$project", d("to", "$"+field)),
 		d("$unwind", "$to"),
@@ -280,11 +315,30 @@ func (l *looker) references(ctx context.Context, name, field, to string) (named,
 			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},
 		}),
 		d("$group", bson.D{
-			{Key: "_id", Value: nil}, {Key: "named", Value: d("$sum", "$n")}, {Key: "found", Value: d("$sum", d("$multiply", bson.A{"$n", d("$size", "$found")}))},
+			{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "found", Value: d("$sum", d("$multiply", bson.A{"$n", d("$size", "$found")}))},
 		}),
-	})
-	if err != nil || len(batch) == 0 {
-		return 0, 0, err
 	}
-	return integer(batch[0], "named"), integer(batch[0], "found"), nil
+	if !l.slow(c) {
+		batch, err := l.aggregate(ctx, c.name, pipeline)
+		if err != nil || len(batch) == 0 {
+			return leads{}, err
+		}
+		return leads{named: integer(batch[0], "all"), found: integer(batch[0], "found")}, nil
+	}
+	parts, err := l.ranged(ctx, c, pipeline)
+	if err != nil {
+		return leads{}, err
+	}
+	values, weights := c.figures(parts, "found")
+	if len(values) == 0 {
+		return leads{}, nil
+	}
+	named := int64(0)
+	for i, batch := range parts {
+		if len(batch) > 0 {
+			named += integer(batch[0], "all") * c.strata[i].count / min(c.strata[i].count, rangeLength)
+		}
+	}
+	e := estimated(values, weights)
+	return leads{named, int64(e.mean * float64(named)), &e}, nil
 }

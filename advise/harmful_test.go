@@ -205,27 +205,29 @@ func TestWritesAreWeighed(t *testing.T) {
 		"approx: views of one page":                         "other updates change it by other steps",
 	} {
 		pattern, _, _ := strings.Cut(kind, ":")
+		db := mongotest.Database(t)
+		c := generate(rand.New(rand.NewPCG(7, 7)), kindOf(t, kind), 600, "things")
+		queries := store(t, db, []labelled{c})
+		fields := c.docs[len(c.docs)-1].(bson.D)
+		path, calls := fields[len(fields)-1].Key, int64(500)
+		if pattern == "split" {
+			path = fields[4].Key
+		}
+		update := bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: 7}}}}
+		switch pattern {
+		case "outlier":
+			update = bson.D{{Key: "$set", Value: bson.D{{Key: path + ".$", Value: "x"}}}}
+		case "computed":
+			update = bson.D{{Key: "$set", Value: bson.D{{Key: fields[4].Key, Value: "x"}}}}
+		case "attribute":
+			calls = 9000
+		}
+		write := query(t, calls, bson.D{{Key: "update", Value: "things"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: update}}}}})
 		for _, written := range []bool{false, true} {
-			report := dirty(t, kind, func(c *labelled) {
-				field, calls := c.docs[len(c.docs)-1].(bson.D), 500
-				path := field[len(field)-1].Key
-				if pattern == "split" {
-					path = field[4].Key
-				}
-				update := bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: 7}}}}
-				switch pattern {
-				case "outlier":
-					update = bson.D{{Key: "$set", Value: bson.D{{Key: path + ".$", Value: "x"}}}}
-				case "computed":
-					update = bson.D{{Key: "$set", Value: bson.D{{Key: field[4].Key, Value: "x"}}}}
-				case "attribute":
-					calls = 9000
-				}
-				if written {
-					m := &maker{out: c}
-					m.send(calls, bson.D{{Key: "update", Value: "things"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: update}}}}})
-				}
-			})
+			if written {
+				queries = append(queries, write)
+			}
+			report := look(t, db, unhurried(queries))
 			if slices.Contains(named(report), pattern+":things") == written || written && !strings.Contains(strings.Join(about(report, "things"), "; "), reason) {
 				t.Errorf("%s, written %v: advised %v; %v", kind, written, named(report), about(report, "things"))
 			}

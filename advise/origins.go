@@ -58,6 +58,8 @@ type loop struct {
 	values    map[string]bool
 	paths     map[Origin]int // how many values a path gave
 	small     bool           // some values are small integers, which stand everywhere
+	direct    bool           // the first find follows the last answer of its collection
+	climbs    bool           // it is a step up a tree: see markClimbs
 }
 
 // origins sets the Origin of finds among recorded commands. A find belongs to a path if
@@ -72,10 +74,14 @@ func origins(commands []Command, queries []Query, index []int) {
 		field      string
 	}
 	var answers []*answer
+	last, singles := map[string]*answer{}, map[string]int{} // by collection: singles are finds by _id
 	loops := map[kind]*loop{}
 	var order []*loop
 	for i, c := range commands {
 		if f, ok := askedBy(c.Body); ok {
+			if f.field == "_id" {
+				singles[c.Collection]++
+			}
 			for _, a := range answers {
 				k := kind{a, c.Collection, f.field}
 				l := loops[k]
@@ -88,7 +94,7 @@ func origins(commands []Command, queries []Query, index []int) {
 				}
 				a.used = i
 				if l == nil {
-					l = &loop{answer: a, field: f.field, values: map[string]bool{}, strangers: map[string]bool{}, paths: map[Origin]int{}}
+					l = &loop{answer: a, field: f.field, direct: last[c.Collection] == a, values: map[string]bool{}, strangers: map[string]bool{}, paths: map[Origin]int{}}
 					loops[k], order = l, append(order, l)
 				}
 				l.finds = append(l.finds, index[i])
@@ -106,7 +112,7 @@ func origins(commands []Command, queries []Query, index []int) {
 			}
 		}
 		if a := answered(c); a != nil {
-			a.used = i
+			a.used, last[a.collection] = i, a
 			if answers = append(answers, a); len(answers) > answersKept {
 				oldest := slices.MinFunc(answers, func(a, b *answer) int { return cmp.Compare(a.used, b.used) })
 				answers = slices.DeleteFunc(answers, func(a *answer) bool { return a == oldest })
@@ -114,8 +120,45 @@ func origins(commands []Command, queries []Query, index []int) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b *loop) int { return cmp.Compare(len(b.values), len(a.values)) })
+	markClimbs(order, singles)
 	for _, l := range order {
 		l.assign(queries)
+	}
+}
+
+// climbSteps are different small integers, at least, that show together what each of them alone does not: that finds by _id
+// ask for a field of the document before. They are climbShare of all finds by _id or more.
+const (
+	climbSteps = 10
+	climbShare = 0.25
+)
+
+// markClimbs marks the steps up a tree whose _ids are small integers.
+func markClimbs(loops []*loop, singles map[string]int) {
+	steps, values := map[Origin][]*loop{}, map[Origin]map[string]bool{}
+	for _, l := range loops {
+		if !l.small || !l.direct || l.field != "_id" || l.answer.computed || len(l.paths) != 1 {
+			continue
+		}
+		for p := range l.paths {
+			p.Collection = l.answer.collection
+			if p.Path == "_id" || p.List {
+				continue
+			}
+			if values[p] == nil {
+				values[p] = map[string]bool{}
+			}
+			steps[p] = append(steps[p], l)
+			maps.Copy(values[p], l.values)
+		}
+	}
+	for p, all := range steps {
+		if len(values[p]) < climbSteps || float64(len(all)) < climbShare*float64(singles[p.Collection]) {
+			continue
+		}
+		for _, l := range all {
+			l.climbs = true
+		}
 	}
 }
 
@@ -134,12 +177,12 @@ func (l *loop) assign(queries []Query) {
 	}
 	first := queries[l.finds[0]]
 	same := first.Collection == l.answer.collection && l.field == "_id"
-	switch up := same && !l.small && !l.answer.computed; {
+	switch up := same && (l.climbs || !l.small && !l.answer.computed); {
 	case same && from[0].Path == "_id": // the same documents again
 		return
 	case len(l.values) < originValues && !up:
 		return
-	case l.small && !akin(from[0].Path, first.Collection) && !(from[0].Path == "_id" && akin(l.field, l.answer.collection)):
+	case l.small && !l.climbs && !akin(from[0].Path, first.Collection) && !(from[0].Path == "_id" && akin(l.field, l.answer.collection)):
 		return
 	}
 	origin := from[0]

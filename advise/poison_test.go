@@ -179,14 +179,17 @@ func some(long bson.A, i int) bson.A {
 	return long[:i%4]
 }
 
-// The role read on the database is enough. What more rights would add is told.
-func TestRoleRead(t *testing.T) {
+// The role read on the database is enough, and a user who may read one collection gets its findings and sees no other. What
+// more rights would add is told.
+func TestRights(t *testing.T) {
 	t.Parallel()
 	server := testkit.Authenticate(t)
-	server.User(t, "reader", "read", "shop")
-	root, reader := server.Root.Database("shop"), server.As(t, "reader")
+	root := server.Root.Database("shop")
 	queries := store(t, root, three(t, 200))
+	whole := look(t, root, unhurried(queries))
 
+	server.User(t, "reader", "read", "shop")
+	reader := server.As(t, "reader")
 	report := look(t, reader.Database("shop"), unhurried(queries))
 	if len(report.Findings) != 3 {
 		t.Errorf("%d findings: %v, %v", len(report.Findings), report.NotAdvised, report.Unknown)
@@ -199,15 +202,7 @@ func TestRoleRead(t *testing.T) {
 	if report, err := advise.Look(t.Context(), reader.Database("other"), nil); err == nil {
 		t.Errorf("a database that the user may not read: %+v", report)
 	}
-}
 
-// A user who may read one collection gets its findings, and sees no other. What a right less leaves untold is said.
-func TestRightsOnOneCollection(t *testing.T) {
-	t.Parallel()
-	server := testkit.Authenticate(t)
-	root := server.Root.Database("shop")
-	queries := store(t, root, three(t, 200))
-	whole := look(t, root, unhurried(queries))
 	name := whole.Findings[0].Collection
 	rights := []string{"find", "collStats", "listIndexes"}
 	as := func(user string, actions ...string) (*advise.Report, error) {

@@ -20,15 +20,17 @@ import (
 // order of _id is not.
 const (
 	rangesKept   = 20
-	rangeLength  = 2_000
 	rangeError   = 2.1 // standard errors, for 95 % of the intervals of 20 ranges
 	rangeWidth   = 0.5 // of the estimate, half of the interval at most
 	rangeTrend   = 2.6 // standard errors of a rank correlation with the order of _id, at most
 	rangesHalved = 60
 )
 
-// scanRate is how many documents a second are scanned, or twice as few MB.
-var scanRate = 400_000.0 // a test lowers it
+// Tests lower these.
+var (
+	rangeLength = int64(2_000)
+	scanRate    = 400_000.0 // documents a second that are scanned, or twice as few MB
+)
 
 var errRanges = errors.New("no ranges of its _ids can be chosen")
 
@@ -179,13 +181,7 @@ func (l *looker) tally(ctx context.Context, c *collection, pipeline bson.A, comm
 	if err != nil {
 		return check, false, err
 	}
-	var values, weights []float64
-	for i, batch := range parts {
-		if len(batch) > 0 && integer(batch[0], "all") > 0 {
-			values = append(values, float64(integer(batch[0], "part"))/float64(integer(batch[0], "all")))
-			weights = append(weights, float64(c.strata[i].count))
-		}
-	}
+	values, weights := c.figures(parts, "part")
 	if len(values) == 0 {
 		return check, false, nil
 	}
@@ -197,6 +193,46 @@ func (l *looker) tally(ctx context.Context, c *collection, pipeline bson.A, comm
 		return check, false, nil
 	}
 	return check, err == nil, err
+}
+
+// sums adds up figures that a pipeline gives, with "all", the number of its documents: of the whole collection, or estimated
+// from ranges, each from low to high.
+func (l *looker) sums(ctx context.Context, c *collection, pipeline bson.A, names ...string) (low, high []int64, err error) {
+	low, high = make([]int64, len(names)), make([]int64, len(names))
+	if !l.slow(c) {
+		batch, err := l.aggregate(ctx, c.name, pipeline)
+		if err != nil || len(batch) == 0 {
+			return low, high, err
+		}
+		for i, name := range names {
+			low[i] = integer(batch[0], name)
+		}
+		return low, low, nil
+	}
+	parts, err := l.ranged(ctx, c, pipeline)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, name := range names {
+		values, weights := c.figures(parts, name)
+		if len(values) == 0 {
+			return low, high, nil
+		}
+		e := estimated(values, weights)
+		low[i], high[i] = int64(max(e.mean-e.half, 0)*float64(c.count)), int64((e.mean+e.half)*float64(c.count))
+	}
+	return low, high, nil
+}
+
+// figures are a figure of each range, as a part of "all", with how many documents each stands for.
+func (c *collection) figures(parts [][]bson.Raw, name string) (values, weights []float64) {
+	for i, batch := range parts {
+		if len(batch) > 0 && integer(batch[0], "all") > 0 {
+			values = append(values, float64(integer(batch[0], name))/float64(integer(batch[0], "all")))
+			weights = append(weights, float64(c.strata[i].count))
+		}
+	}
+	return values, weights
 }
 
 // partOf is a pipeline for tally: the documents for which a condition holds.

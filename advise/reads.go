@@ -53,6 +53,7 @@ type part struct {
 
 type write struct {
 	calls  int64
+	by     bson.D // its filter
 	sets   []string
 	inside []string // those of them in lists, and lists that elements are taken from
 	whole  bool     // a replacement, or what cannot be told
@@ -176,11 +177,41 @@ func slice(key string, value any) (part, bool) {
 	return p, true
 }
 
+// alias is a name that a stage gives to a document of a list: {$set: {customer: {$first: "$customers"}}}.
+type alias struct{ name, of string }
+
+func aliased(f bson.E) (a alias, ok bool) {
+	operator, _ := f.Value.(bson.D)
+	if len(operator) != 1 {
+		return a, false
+	}
+	of, isPath := operator[0].Value.(string)
+	if list, _ := operator[0].Value.(bson.A); operator[0].Key == "$arrayElemAt" && len(list) == 2 {
+		of, isPath = list[0].(string)
+	}
+	one := slices.Contains([]string{"$first", "$last", "$arrayElemAt"}, operator[0].Key)
+	return alias{f.Key, strings.TrimPrefix(of, "$")}, one && isPath && strings.HasPrefix(of, "$") && !strings.HasPrefix(of, "$$")
+}
+
 // aggregation reads the stages up to the one that makes other documents.
 func aggregation(pipeline bson.A, calls int64) *read {
+	var aliases []alias
+	r := stages(pipeline, calls, &aliases)
+	for _, a := range aliases {
+		for _, used := range r.uses {
+			if rest, below := strings.CutPrefix(used, a.name); below && a.name != a.of && (rest == "" || rest[0] == '.') {
+				r.uses = append(r.uses, a.of+rest)
+			}
+		}
+	}
+	return r
+}
+
+func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 	r := &read{calls: calls, all: true}
 	var unwound string // a list of one document, as long as all its elements are there
 	var order bson.D
+	var lists []string // of joined documents
 	one := false
 	for _, p := range pipeline {
 		name, value := stage(p)
@@ -225,12 +256,19 @@ func aggregation(pipeline bson.A, calls int64) *read {
 					r.parts = append(r.parts, p)
 					continue
 				}
+				if a, ok := aliased(f); ok && slices.Contains(lists, a.of) {
+					*aliases = append(*aliases, a)
+					continue
+				}
 				r.uses = append(r.uses, expressionPaths(f.Value)...)
 			}
 		case "$lookup":
 			document, _ := value.(bson.D)
 			if local, ok := at(document, "localField").(string); ok {
 				r.uses = append(r.uses, local)
+			}
+			if as, ok := at(document, "as").(string); ok {
+				lists = append(lists, as)
 			}
 			r.uses = append(r.uses, expressionPaths(at(document, "let"))...)
 		case "$project":

@@ -57,8 +57,11 @@ func (t *traffic) loop(c command, l link) {
 		if first {
 			t.loops[i].parents += c.calls
 		}
-	case l.pattern == "extref" && first:
-		j := joins{from: c.Collection, local: l.field, calls: c.calls}
+	case l.pattern == "extref":
+		j := joins{from: c.Collection, local: l.field, finds: c.calls}
+		if first {
+			j.calls = c.calls
+		}
 		if !c.read.all {
 			j.fields = c.read.uses
 		}
@@ -109,11 +112,17 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		l.not(pattern, place, o.field, "the references are inside a subdocument")
 		return nil
 	}
-	named, found, err := l.references(ctx, place, o.field, to)
+	in := l.all[place]
+	refs, err := l.references(ctx, in, o.field, to)
 	if err != nil {
-		return l.failed(ctx, err, pattern, l.all[place], o.field)
+		return l.failed(ctx, err, pattern, in, o.field)
 	}
-	if named == 0 || float64(found) < relationFound*float64(named) {
+	named, found := refs.named, refs.found
+	switch enough, told := refs.lead(relationFound); {
+	case !told:
+		l.unknown(pattern, place, o.field, "references that name a document of "+to+" are "+refs.share.unsteady(), l.tells(in))
+		return nil
+	case named == 0 || !enough:
 		l.not(pattern, place, o.field, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), to))
 		return nil
 	}
@@ -121,21 +130,25 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 	if o.list {
 		owner, list = "", o.field
 	}
-	check, err := l.check(ctx, bson.D{{Key: "count", Value: place}, {Key: "query", Value: d(o.field, d("$exists", true))}}, "n")
+	there := d("$ne", bson.A{d("$type", "$"+o.field), "missing"})
+	check, ok, err := l.tally(ctx, in, partOf(there), bson.D{{Key: "count", Value: place}, {Key: "query", Value: d(o.field, d("$exists", true))}}, "n")
 	if err != nil {
-		return l.failed(ctx, err, pattern, l.all[place], o.field)
+		return l.failed(ctx, err, pattern, in, o.field)
+	}
+	if !ok {
+		return nil
 	}
 	l.found(Finding{
 		Pattern: pattern, Collection: place, Path: o.field,
 		Summary: fmt.Sprintf("%s of %s ask for one after the other, by values of %s of %s: %d on average. "+
-			"One query gives them all; %s (counted) have the field, %s of the references lead to a document.",
+			"One query gives them all; %s (%s) have the field, %s of the references lead to a document.",
 			many(o.finds, "find"), o.children, many(o.parents, "answer"), c.name, o.finds/max(o.parents, 1),
-			many(check.Answer, "document"), share(found, named)),
-		Sure: "counted: references; of queries: those that were seen, with the values of their answers",
+			many(check.Answer, "document"), check.sure(), share(found, named)),
+		Sure: check.how() + ": references; of queries: those that were seen, with the values of their answers",
 		Facts: []Fact{
-			{"documents with the field", check.Answer, counted},
-			{"references", named, counted},
-			{"of them leading to a document of " + to, found, counted},
+			{"documents with the field", check.Answer, check.how()},
+			{"references", named, check.how()},
+			{"of them leading to a document of " + to, found, check.how()},
 			{"finds for one each", o.finds, seen},
 			{"answers that they follow", o.parents, seen},
 			{"finds between the first and the last of them for other values", o.others, seen},
@@ -424,11 +437,12 @@ func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pu
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name a child that another names, too: many to many", share(a.elements-check.Answer, a.elements)))
 		return nil
 	}
-	named, found, err := l.references(ctx, c.name, a.path, children.name)
+	refs, err := l.references(ctx, c, a.path, children.name)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
 	}
-	if float64(found) < relationFound*float64(named) {
+	named, found := refs.named, refs.found
+	if enough, _ := refs.lead(relationFound); !enough {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), children.name))
 		return nil
 	}

@@ -125,7 +125,7 @@ const (
 type Interval struct {
 	Low    int64  `json:"low"`
 	High   int64  `json:"high"`
-	Unit   string `json:"unit"` // bytes, keys, documents, round trips, writes, indexes; "": not computed
+	Unit   string `json:"unit"` // bytes, keys, documents, round trips, writes; "": not computed
 	What   string `json:"what"`
 	Before int64  `json:"before"`
 }
@@ -152,6 +152,14 @@ type Check struct {
 func (c Check) sure() string {
 	if c.Estimated {
 		return c.within
+	}
+	return counted
+}
+
+// how is sure, in the words of a Fact.
+func (c Check) how() string {
+	if c.Estimated {
+		return guessed
 	}
 	return counted
 }
@@ -211,7 +219,7 @@ func unit(f Finding) int {
 	if f.Saving.Unit == "" {
 		return 100
 	}
-	return slices.Index([]string{"bytes", "keys", "documents", "round trips", "writes", "indexes"}, f.Saving.Unit)
+	return slices.Index([]string{"bytes", "keys", "documents", "round trips", "writes"}, f.Saving.Unit)
 }
 
 // check runs the query that a reader can run by hand.

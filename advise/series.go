@@ -13,8 +13,9 @@ import (
 
 // The rule: documents of less than seriesBytes with a date that are read by ranges of that date for one value of another field, at least seriesReads times and in
 // most reads; on average seriesEach documents or more have that value, seriesDense or more
-// in a day or a month; no write to single ones was seen, and nothing refers to their _id. Numbers alone are for series,
-// which packs them; what has texts alone or something nested is for bucket.
+// in a day or a month; nothing refers to their _id. Numbers alone are for series, which packs them, if no write to single
+// ones was seen; what has texts alone or something nested is for bucket, and so is what is updated by series and time,
+// once for each bucketReads reads at most.
 const (
 	seriesBytes = 300
 	seriesReads = 10
@@ -24,6 +25,7 @@ const (
 
 	bucketCount = 1_000 // what the package puts into a bucket by default
 	bucketEach  = 10    // documents for each bucket, on average
+	bucketReads = 3     // for each update of a single document
 )
 
 const noReferences = "No reference to their _id was found; those of collections that were not looked at are not seen."
@@ -138,7 +140,8 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	numbers := slices.ContainsFunc(c.fields, func(f field) bool {
 		return !slices.Contains(s.ids(), f.path) && f.path != s.at && f.path != "_id" && slices.Contains([]string{"int", "long", "double", "decimal"}, f.kind)
 	})
-	pattern, packed := "series", numbers && !nested
+	edits, others := c.edits(s)
+	pattern, packed := "series", numbers && !nested && edits == 0
 	if !packed {
 		pattern = "bucket"
 	}
@@ -155,8 +158,11 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	case s.calls < seriesReads || float64(s.calls) < seriesShare*float64(c.reads()):
 		l.not(pattern, c.name, s.at, fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.text()))
 		return nil
-	case len(c.writes) > 0 || c.deletes > 0:
+	case others > 0:
 		l.not(pattern, c.name, s.at, "updates or deletes of single documents were seen")
+		return nil
+	case bucketReads*edits > s.calls:
+		l.not(pattern, c.name, s.at, fmt.Sprintf("%d updates of single documents were seen, and %d reads of a range", edits, s.calls))
 		return nil
 	}
 	by, err := l.named(ctx, c)
@@ -203,7 +209,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		window = "Months"
 	}
 	if !packed {
-		return l.bucket(ctx, c, s, window)
+		return l.bucket(ctx, c, s, window, edits)
 	}
 	numeric := int64(0)
 	rest := bson.D{} // what is no number
@@ -258,8 +264,25 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	return nil
 }
 
-// bucket advises on events, whose fields stay readable for the server.
-func (l *looker) bucket(ctx context.Context, c *collection, s span, window string) error {
+// edits is how many updates change the one document of a series and a time, and how many other writes change documents.
+func (c *collection) edits(s span) (edits, others int64) {
+	others = c.deletes
+	for _, w := range c.writes {
+		single := len(w.by) == len(s.ids())+1
+		for _, name := range append(s.ids(), s.at) {
+			single = single && equals(w.by, name)
+		}
+		if single {
+			edits += w.calls
+		} else {
+			others += w.calls
+		}
+	}
+	return edits, others
+}
+
+// bucket advises on events, whose fields stay readable for the server, and whose writers may change single ones.
+func (l *looker) bucket(ctx context.Context, c *collection, s span, window string, edits int64) error {
 	const pattern = "bucket"
 	// Days and months of UTC, as the package has them.
 	format := "%Y-%m-%d"
@@ -291,9 +314,9 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: s.at,
-		Summary: fmt.Sprintf("%s documents of %s on average are events: %d of %d reads take a range of %s for one %s, and no write to a single one was seen. "+
+		Summary: fmt.Sprintf("%s documents of %s on average are events: %d of %d reads take a range of %s for one %s, and %s of single ones were seen. "+
 			"In arrays, one for each %s and %s, they are %s (counted): a range reads as many documents and index keys fewer.",
-			group(c.count), bytes(c.mean()), s.calls, c.reads(), s.at, s.text(), s.text(), strings.ToLower(strings.TrimSuffix(window, "s")), many(check.Answer, "document")),
+			group(c.count), bytes(c.mean()), s.calls, c.reads(), s.at, s.text(), many(edits, "update"), s.text(), strings.ToLower(strings.TrimSuffix(window, "s")), many(check.Answer, "document")),
 		Sure: "counted: documents for each window; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents with a date", documents, counted},
@@ -301,6 +324,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 			{"bytes of all documents", c.size, kept},
 			{"reads of a range of one series", s.calls, seen},
 			{"reads", c.reads(), seen},
+			{"updates of one document by series and time", edits, seen},
 		},
 		// Large events fill a bucket by bytes, late ones may begin another.
 		Saving: Interval{
@@ -311,7 +335,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		Check: check,
 		Against: []string{
 			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",
-			"Queries by other fields find buckets, not events, and an event is changed inside its array.",
+			"Queries by other fields find buckets, not events, and an event is changed inside its array, by Replace.",
 			noReferences,
 			"MongoDB's own time-series collections need no library; try these first.",
 		},

@@ -532,5 +532,8 @@ func (l *looker) whyNot(a link) string {
 	case a.list && !slices.Contains(c.arrays(), a.field):
 		return fmt.Sprintf("no list there has %d elements", fewElements)
 	}
+	if a.pattern == "bucket" && a.field == "" {
+		return "the elements of a list are no documents of their own: those it would take, by series and time"
+	}
 	return "nothing else was seen that it serves"
 }

@@ -203,7 +203,7 @@ func TestShapesAgreeWithFindings(t *testing.T) {
 		{"a chain", func(m *maker) { m.nodes(0, 1); m.graph(20, true) }, "; not tree: is a chain: no document has two children"},
 		{"joins", func(m *maker) { m.orders(4, 0); m.join(80, "name") }, " → extref"},
 		{"few joins", func(m *maker) { m.orders(4, 0); m.join(7, "name") }, "; not extref: 7 reads join things_source"},
-		{"joins for what changes", func(m *maker) { m.orders(4, 0); m.join(80, "name"); m.change(90, "name") }, "; not extref: 80 reads join things_source, but 90 writes to name would each change some 4 copies"},
+		{"joins for what changes", func(m *maker) { m.orders(4, 0); m.join(80, "name"); m.change(90, "name") }, "; not extref: 80 reads join things_source, 720 documents in all, but 90 writes to name would each change some 4 copies"},
 		{"children one by one", func(m *maker) { m.students(10, 0); m.oneByOne(20, 8, true) }, " → relation"},
 		{"children one by one, seldom", func(m *maker) { m.students(10, 0); m.oneByOne(4, 5, true) }, "; not relation: 20 finds of things_source one by one, for 4 answers"},
 		{"long lists", push((*maker).longTail, 5), " → outlier"},

@@ -64,6 +64,7 @@ func times(n int, make func(i int) bson.D) (out []any) {
 
 // Totals are found of expressions and of several values; reports say why they are none.
 func TestTotalsOfAllKinds(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
 	ids := make([]bson.ObjectID, 100)
@@ -87,13 +88,29 @@ func TestTotalsOfAllKinds(t *testing.T) {
 			t.Fatalf("%s: advised %v; %s", match, r.Findings, notes)
 		}
 		if match == several {
-			compile(t, r.Findings)
+			prints(t, r.Findings)
 		}
 		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), r, r.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
 			t.Errorf("%s: %s, %v", match, printedTrial(t, trial), err)
 		}
 	}
+	// A read adds up 20 documents, and so does a write, in a transaction.
+	for writes, advised := range map[int64]bool{12: true, 60: false} {
+		write.Calls = writes
+		if r, notes := report(`{"$match": {"product": `+one+`}}, `, `"$product"`); slices.Equal(named(r), []string{"computed:sales"}) != advised {
+			t.Errorf("%d writes: advised %v; %s", writes, named(r), notes)
+		}
+	}
+	write = sends(t, 1, `{"insert": "others", "documents": [{"x": 3}]}`)[0]
+	if r, notes := report(`{"$match": {"product": `+one+`}}, `, `"$product"`); !slices.Equal(named(r), []string{"computed:sales"}) {
+		t.Errorf("writes of another collection: advised %v; %s", named(r), notes)
+	}
+	write = sends(t, 1, `{"find": "others"}`)[0]
+	if r, notes := report(`{"$match": {"product": `+one+`}}, `, `"$product"`); len(r.Findings) > 0 || !strings.Contains(notes, "no write was seen") {
+		t.Errorf("no writes: advised %v; %s", named(r), notes)
+	}
+	write = sends(t, 1, `{"insert": "sales", "documents": [{"price": 3}]}`)[0]
 	for _, test := range [][3]string{
 		{`{"$match": {"product": ` + one + `}}, `, `{"p": "$product", "s": "$shop"}`, "by several fields at once"},
 		{``, `"$product"`, "of the whole collection, which is a report"},
@@ -207,6 +224,66 @@ func TestJoinsOfAllKinds(t *testing.T) {
 		}
 	}
 	said(t, db, sends(t, 100, join(`{"$gt": ["$_id", "$$c"]}`)), "", "orders", "reads join customers by other conditions than one equality")
+
+	// The one document of the list has a name of its own, or that of the list.
+	named := func(name, projection string) []advise.Query {
+		return sends(t, 100, `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "customers", "localField": "customer", "foreignField": "_id", "as": "of"}}, `+
+			`{"$set": {"`+name+`": {"$first": "$of"}}}, {"$project": `+projection+`}]}`)
+	}
+	said(t, db, named("of", `{"of.name": 1}`), "extref:orders.customer", "orders", "")
+	said(t, db, named("who", `{"who.name": 1}`), "extref:orders.customer", "orders", "")
+	said(t, db, named("who", `{"who": 1}`), "", "orders", "hand on all of it, or name no field")
+
+	// Each read joins 44 documents, each write changes 2 copies.
+	writes := func(n int64) []advise.Query {
+		return append(named("of", `{"of.name": 1}`), sends(t, n, `{"update": "customers", "updates": [{"q": {"_id": 7}, "u": {"$set": {"name": "x"}}}]}`)...)
+	}
+	said(t, db, writes(15), "extref:orders.customer", "orders", "")
+	said(t, db, writes(30), "", "orders", "100 reads join customers, 4400 documents in all, but 30 writes to name would each change some 2 copies")
+
+	// Finds one by one, after fewer answers than that.
+	one := sends(t, 40, `{"find": "customers", "filter": {"_id": 7}, "projection": {"name": 1}}`)[0]
+	one.From = advise.Origin{Collection: "orders", Path: "customer", First: true}
+	more := one
+	more.Calls, more.From.First = 400, false
+	report := said(t, db, append(sends(t, 40, `{"find": "orders", "filter": {"year": 7}}`), one, more), "extref:orders.customer", "orders", "")
+	trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
+	if err != nil || !trial.Kept() || len(trial.Replays) != 1 {
+		t.Errorf("%v, %v", printedTrial(t, trial), err)
+	}
+}
+
+// A way up a tree by finds is seen where the _ids are small integers as well, and no other reads of single documents.
+func TestClimbsBySmallNumbers(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("folders"), times(300, func(i int) bson.D {
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "stars", Value: i * 7 % 300}}
+		if i > 0 {
+			doc = append(doc, bson.E{Key: "up", Value: (i - 1) / 3})
+		}
+		return doc
+	}))
+	read := func(id int32) (doc struct{ Up *int32 }) {
+		testkit.OK(t, db.Collection("folders").FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&doc))
+		return doc
+	}
+	climbs := mongotest.Record(t, db, func() {
+		for i := range int32(20) {
+			for up := read(200 + 5*i).Up; up != nil; up = read(*up).Up {
+				continue
+			}
+		}
+	})
+	said(t, db, advise.Commands(climbs), "tree:folders.up", "folders", "")
+	others := mongotest.Record(t, db, func() {
+		for i := range int32(100) {
+			read(i * 77 % 299)
+		}
+	})
+	if shapes := look(t, db, unhurried(advise.Commands(others))).Shapes; len(shapes) > 0 {
+		t.Errorf("single documents: %v", shapes)
+	}
 }
 
 // A tree is found by finds for one level after the other; one by other fields than _id says so.
@@ -239,6 +316,7 @@ func TestTreesOfAllKinds(t *testing.T) {
 
 // Measurements whose times are no dates say so. Two fields may tell a series.
 func TestSeriesOfAllKinds(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -281,11 +359,24 @@ func TestSeriesOfAllKinds(t *testing.T) {
 			t.Errorf("%s, %v; %s", printedTrial(t, trial), err, report.Findings[0].Code)
 		}
 	}
-	compile(t, findings)
+	prints(t, findings)
+	// What is changed by series and time now and then stays readable in a bucket.
+	insert(t, db.Collection("corrected"), times(600, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "host", Value: fmt.Sprint("h", i%2)}, {Key: "value", Value: i}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}}
+	}))
+	change := func(n int64, filter string) []advise.Query {
+		return append(sends(t, 30, `{"find": "corrected", "filter": {"host": "h1", "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`),
+			sends(t, n, `{"update": "corrected", "updates": [{"q": `+filter+`, "u": {"$set": {"value": 7}}}]}`)...)
+	}
+	const single = `{"host": "h1", "at": {"$date": "2026-01-01T00:01:00Z"}}`
+	said(t, db, change(10, single), "bucket:corrected.at", "corrected", "")
+	said(t, db, change(11, single), "", "corrected", "11 updates of single documents were seen, and 30 reads of a range")
+	said(t, db, change(1, `{"_id": 7}`), "", "corrected", "updates or deletes of single documents were seen")
 }
 
 // Fields are found where they are of several types, few of one name, or without an index, and else it is said why not.
 func TestAttributesOfAllKinds(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
 	fields := func(format string, n int) (names []string) {
@@ -336,7 +427,7 @@ func TestAttributesOfAllKinds(t *testing.T) {
 	if got := named(report); !slices.Equal(got, []string{"attribute:mixed", "attribute:releases"}) {
 		t.Fatalf("advised %v: %v", got, report.NotAdvised)
 	}
-	compile(t, report.Findings)
+	prints(t, report.Findings)
 	for _, f := range report.Findings {
 		if want := map[string]string{"mixed": "16 fields of several types (int and string)", "releases": "8 fields of one type (date)"}[f.Collection]; !strings.HasPrefix(f.Summary, want) {
 			t.Errorf("%s: %s", f.Name(), f.Summary)
@@ -380,6 +471,7 @@ func TestOverflowIsNotEmbedded(t *testing.T) {
 
 // Lines that are always read with their order belong into it, unless something else needs them.
 func TestChildrenReadWithTheirParent(t *testing.T) {
+	printing(t)
 	t.Parallel()
 	join := sends(t, 60, `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "lines", "localField": "_id", "foreignField": "order", "as": "all"}}]}`)[0]
 	for _, test := range []struct {
@@ -406,7 +498,7 @@ func TestChildrenReadWithTheirParent(t *testing.T) {
 		if test.finding == "" || len(report.Findings) == 0 {
 			continue
 		}
-		compile(t, report.Findings)
+		prints(t, report.Findings)
 		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
 			t.Errorf("%s, %v", printedTrial(t, trial), err)

@@ -66,7 +66,7 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 	}
 	heavy, documents := check.figure("large"), check.figure("documents")
 	if documents == 0 || float64(heavy) < splitMost*float64(documents) {
-		l.not(pattern, c.name, "", fmt.Sprintf("%s take over 1 KiB and 70 %% of the bytes in %s of %s alone", names, group(heavy), many(documents, "document")))
+		l.not(pattern, c.name, "", fmt.Sprintf("fields that lists leave out (%s) hold over 1 KiB and 70 %% of the bytes in %s of %s alone", names, group(heavy), many(documents, "document")))
 		return nil
 	}
 	l.found(Finding{

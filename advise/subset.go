@@ -32,8 +32,12 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("a list takes %s on average", bytes(a.bytes/max(a.docs, 1))))
 		return nil
 	}
-	large := fmt.Sprintf("the list takes %s of the bytes (counted)", share(a.bytes, a.all))
+	large := fmt.Sprintf("the list takes %s of the bytes (%s)", share(a.bytes, a.all), a.how())
 	want := c.wanted(a.path)
+	var e estimate
+	if a.ranges != nil {
+		e = a.estimate(func(r *list) float64 { return float64(r.bytes) / float64(r.total) })
+	}
 	switch {
 	case a.element != "object":
 		l.not(pattern, c.name, a.path, large+", but its elements are no documents; the package keeps documents with an _id")
@@ -59,47 +63,50 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	case 2*want.n > a.quantile(0.5):
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take up to %d elements, half of the lists have up to %d", large, want.n, a.quantile(0.5)))
 		return nil
+	case a.ranges != nil && !e.steady():
+		l.unknown(pattern, c.name, a.path, fmt.Sprintf("a list takes %s to %s on average in ranges of _id: too different for an estimate", bytes(int64(e.low)), bytes(int64(e.high))), l.tells(c))
+		return nil
 	}
 	if writes := c.writesTo([]string{a.path}); writes > want.part {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; it is written more often (%d) than a part of it is read (%d), and a new element takes 3 round trips", large, writes, want.part))
 		return nil
 	}
-	sums := bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0}))}}
+	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: d("$sum", d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0}))}}
 	if want.order == nil {
 		list := d("$cond", bson.A{d("$isArray", "$"+a.path), "$" + a.path, bson.A{}})
 		ids := d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: "$$this._id"}})
 		other := d("$ne", bson.A{ids, d("$sortArray", bson.D{{Key: "input", Value: ids}, {Key: "sortBy", Value: 1}})})
 		sums = append(sums, bson.E{Key: "disordered", Value: d("$sum", d("$cond", bson.A{other, 1, 0}))})
 	}
-	check, err := l.check(ctx, bson.D{
-		{Key: "aggregate", Value: c.name},
-		{Key: "pipeline", Value: bson.A{d("$group", sums)}},
-		{Key: "cursor", Value: bson.D{}},
-	}, "cursor", "firstBatch", "0", "bytes")
+	check, disordered, err := l.listed(ctx, c, a, bson.A{d("$group", sums)})
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
 	}
-	if n := check.figure("disordered"); n > 0 {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not the order of _id, the only one that the package could keep", large, many(n, "document")))
+	if disordered > 0 {
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not the order of _id, the only one that the package could keep", large, many(disordered, "document")))
 		return nil
+	}
+	wide := 0.0 // half of the interval, as a part of the estimate
+	if e.mean > 0 {
+		wide = e.half / e.mean
 	}
 	// Elements that are read differ in size from the others: by a factor of two at most.
 	kept := a.kept(want.n)
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: a.path,
-		Summary: fmt.Sprintf("The list takes %s of the bytes (%s, counted), half of the documents have %d elements or more, "+
+		Summary: fmt.Sprintf("The list takes %s of the bytes (%s, %s), half of the documents have %d elements or more, "+
 			"and %d of %d reads of it want %d at most. The pattern keeps these in the document, and all of them in a collection of their own.",
-			share(check.Answer, a.all), bytes(check.Answer), a.quantile(0.5), want.part, want.part+want.whole, want.n),
-		Sure: "counted: lengths and bytes; of queries: those that were seen",
+			share(check.Answer, a.all), bytes(check.Answer), a.how(), a.quantile(0.5), want.part, want.part+want.whole, want.n),
+		Sure: a.how() + ": lengths and bytes; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents", a.total, counted},
-			{"bytes of the list in all documents", check.Answer, counted},
-			{"elements in all documents", a.elements, counted},
+			{"documents", a.total, a.how()},
+			{"bytes of the list in all documents", check.Answer, a.how()},
+			{"elements in all documents", a.elements, a.how()},
 			{"reads that want a part of the list", want.part, seen},
 			{"reads that want all of it", want.whole, seen},
 		},
 		Saving: Interval{
-			Low: int64(float64(a.bytes) - 2*kept), High: int64(float64(a.bytes) - kept/2),
+			Low: int64((float64(a.bytes) - 2*kept) * (1 - wide)), High: min(int64((float64(a.bytes)-kept/2)*(1+wide)), a.all),
 			Unit: "bytes", What: "that leave the documents, which reads keep in the cache",
 			Before: a.all,
 		},
@@ -122,4 +129,21 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	}
 	l.found(f)
 	return nil
+}
+
+// listed is the query for the bytes of a list, and in how many documents it is in another order than that of _id.
+func (l *looker) listed(ctx context.Context, c *collection, a *list, pipeline bson.A) (check Check, disordered int64, err error) {
+	command, path := bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}, []string{"cursor", "firstBatch", "0", "bytes"}
+	if a.ranges == nil {
+		if check, err = l.check(ctx, command, path...); err != nil {
+			return check, 0, err
+		}
+		return check, check.figure("disordered"), nil
+	}
+	_, most, err := l.sums(ctx, c, pipeline, "disordered")
+	if err != nil {
+		return check, 0, err
+	}
+	check, err = unchecked(command, a.bytes, path...)
+	return check, most[0], err
 }

@@ -506,21 +506,14 @@ func tryBucket(c *collection, s span, window string) trying {
 
 const indexNotFound = 27
 
-func tryAttribute(c *collection, paths []string, unit string) trying {
+func tryAttribute(c *collection, paths []string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		coll := db.Collection(c.name)
 		attributes, err := attribute.New[any, any](coll, &attribute.Options{ArrayField: attributesName(c)})
 		if err != nil {
 			return 0, service{}, err
 		}
-		count := func() (int64, error) {
-			if unit == "keys" {
-				return keysOf(ctx, coll)
-			}
-			all, err := coll.Indexes().ListSpecifications(ctx)
-			return int64(len(all)), err
-		}
-		before, err := count()
+		before, err := keysOf(ctx, coll)
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -537,7 +530,7 @@ func tryAttribute(c *collection, paths []string, unit string) trying {
 		if err := errors.Join(attributes.EnsureIndexes(ctx), adopting(attributes.Adopt(ctx, columns, nil))); err != nil {
 			return 0, service{}, err
 		}
-		after, err := count()
+		after, err := keysOf(ctx, coll)
 		return before - after, entering(paths, attributesName(c), func(path string, value any) bson.D {
 			return attributes.Filter(attributes.Equals(attribute.Named(path), value))
 		}), err

@@ -1,0 +1,131 @@
+package advise_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// Two sides of a relation that disagree, and copies that are no longer as their source, are remarked on. What mostly differs
+// is meant so, and what extref manages follows.
+func TestReferencesThatDisagree(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ids := make([]bson.ObjectID, 700)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+	}
+	insert(t, db.Collection("users"), times(100, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: ids[i]}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "price", Value: i}, {Key: "state", Value: "open"}, {Key: "city", Value: fmt.Sprint("c", i)}}
+	}))
+	order := func(i int) bson.D {
+		user := i % 100
+		name, price, state := fmt.Sprint("n", user), user, "open"
+		if i%60 == 7 {
+			name, state = "as it was", "closed"
+		}
+		if i%2 == 0 {
+			price = 7
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "user_id", Value: ids[user]}, {Key: "userName", Value: name}, {Key: "user_price", Value: price},
+			{Key: "user_state", Value: state}, {Key: "city", Value: "x"}, {Key: "by", Value: bson.D{{Key: "id", Value: ids[user]}, {Key: "name", Value: name}}}}
+	}
+	insert(t, db.Collection("orders"), times(300, order))
+	insert(t, db.Collection("managed"), times(300, func(i int) bson.D { return append(order(i)[:3], bson.E{Key: "user_id_version", Value: 1}) }))
+	insert(t, db.Collection("posts"), times(100, func(i int) bson.D {
+		list := bson.A{ids[100+6*i], ids[101+6*i], ids[102+6*i]}
+		if i == 7 {
+			list = list[:2]
+		}
+		return bson.D{{Key: "_id", Value: fmt.Sprint("p", i)}, {Key: "comments", Value: list}}
+	}))
+	insert(t, db.Collection("comments"), times(600, func(i int) bson.D {
+		doc := bson.D{{Key: "_id", Value: ids[100+i]}}
+		switch post := fmt.Sprint("p", i/6); {
+		case i%6 > 2:
+		case i < 2:
+			doc = append(doc, bson.E{Key: "post", Value: "p50"})
+		default:
+			doc = append(doc, bson.E{Key: "post", Value: post})
+		}
+		return doc
+	}))
+	report := look(t, db, unhurried(nil))
+	want := map[string]string{
+		"data:stale:orders.by.name":    "5 of 300 copies of users.name differ from it",
+		"data:stale:orders.userName":   "5 of 300 copies of users.name differ from it",
+		"data:onesided:posts.comments": "2 of 299 references to comments are to a document that does not name this one in comments.post",
+		"data:onesided:comments.post":  "3 of 300 references to posts are to a document that lacks this one in posts.comments",
+	}
+	for _, r := range report.Remarks {
+		if r.Reason != want[r.Name()] {
+			t.Errorf("%s: %s, want %q", r.Name(), r.Reason, want[r.Name()])
+		}
+		delete(want, r.Name())
+	}
+	if len(want) > 0 {
+		t.Errorf("not said: %v; %v", want, report.Unknown)
+	}
+	checked(t, db, report)
+}
+
+// Findings of large collections rest on ranges of _id where they agree, and else it is said how to count.
+func TestEstimatedFindings(t *testing.T) {
+	const n = 5_200
+	advise.SlowScans(t, n-1, 60)
+	db := mongotest.Database(t)
+	reviews := times(16, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "text", Value: strings.Repeat("x", 120)}}
+	})
+	kind, list, err := bson.MarshalValue(bson.A(reviews))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, db.Collection("products"), n, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "year", Value: i % 50}, {Key: "reviews", Value: bson.RawValue{Type: kind, Value: list}}}
+	})
+	fill(t, db.Collection("orders"), n, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: i % 130}} })
+	insert(t, db.Collection("customers"), times(130, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "a name"}, {Key: "notes", Value: "x"}}
+	}))
+	queries := sends(t, 100, `{"find": "products", "projection": {"reviews": {"$slice": 3}}}`,
+		`{"aggregate": "orders", "pipeline": [{"$match": {"_id": 7}}, {"$lookup": {"from": "customers", "localField": "customer", "foreignField": "_id", "as": "of"}}, {"$project": {"of.name": 1}}]}`)
+	report := look(t, db, unhurried(queries))
+	if got := named(report); !slices.Equal(got, []string{"extref:orders", "subset:products"}) {
+		t.Fatalf("advised %v; %v, %v", got, about(report, "orders"), about(report, "products"))
+	}
+	for _, f := range report.Findings {
+		if !f.Check.Estimated || !strings.HasPrefix(f.Sure, "estimated: ") || !strings.Contains(f.Summary, "estimated") {
+			t.Errorf("%s: %+v, %s, %s", f.Name(), f.Check, f.Sure, f.Summary)
+		}
+		for _, fact := range f.Facts {
+			if fact.How == "counted" {
+				t.Errorf("%s: %+v", f.Name(), fact)
+			}
+		}
+		want := int64(n) // the copies
+		if f.Pattern == "subset" {
+			want = int64(len(list)) * n
+		}
+		if got := f.Check.Answer; got < want*9/10 || got > want*11/10 {
+			t.Errorf("%s: %d, want about %d", f.Name(), got, want)
+		}
+		if copies := int64(n * len("customer_name_a name")); f.Pattern == "extref" && (f.Grows[0].Low < copies || f.Grows[0].High > 4*copies) {
+			t.Errorf("%s grows by %+v", f.Name(), f.Grows)
+		}
+	}
+	_, err = db.Collection("orders").UpdateMany(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: 1000}, {Key: "$lt", Value: 1600}}}}, bson.D{{Key: "$set", Value: bson.D{{Key: "customer", Value: 100_000}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report = look(t, db, unhurried(queries))
+	if notes := strings.Join(about(report, "orders"), "; "); !slices.Equal(named(report), []string{"subset:products"}) || !strings.Contains(notes, "too different for an estimate") {
+		t.Errorf("advised %v; %s", named(report), notes)
+	}
+}
