@@ -195,11 +195,12 @@ func unsent(err error) bool {
 		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
 }
 
-// Unconnected reports whether err is that of a connection which the network did not let through, or cut off. A server
-// that refuses a login has answered.
+// Unconnected reports whether err is that of a connection which the network did not let through, or cut off, or of a
+// command that waited for a connection meanwhile. A server that refuses a login has answered.
 func Unconnected(err error) bool {
 	var network net.Error
-	return of(err, "topology.ConnectionError") && (errors.Is(err, io.EOF) || errors.As(err, &network))
+	return of(err, "topology.poolClearedError") ||
+		of(err, "topology.ConnectionError") && (errors.Is(err, io.EOF) || errors.As(err, &network))
 }
 
 // of reports whether an error in the tree of err has one of these types. They are named and not imported, because

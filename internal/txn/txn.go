@@ -370,7 +370,7 @@ func cut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 // unanswered reports whether a commit is sent again after this error.
 func unanswered(err error) bool {
 	return err != nil && !aborted(err) &&
-		(fault.Unanswered(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
+		(fault.Unanswered(err) || fault.Unconnected(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
 			labelled(err, labelTransient) || labelled(err, labelRetryable) || labelled(err, labelOverloaded))
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -462,6 +464,43 @@ func TestLoginsCut(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A login that is cut off fails every command that waits for a connection. The driver does not send the commands of a
+// transaction again, though they were never sent.
+func TestLoginCutForOthers(t *testing.T) {
+	const waiting = 20
+	var armed atomic.Bool
+	var asked atomic.Int32
+	all := make(chan struct{})
+	wait := func(e *event.PoolEvent) {
+		switch {
+		case !armed.Load():
+		case e.Type == event.ConnectionCheckOutStarted && asked.Add(1) == waiting:
+			close(all)
+		case e.Type == event.ConnectionCreated:
+			<-all
+		}
+	}
+	p := proxy.New(t, mongotest.URI(t))
+	opts := options.Client().SetMaxConnecting(1).SetPoolMonitor(&event.PoolMonitor{Event: wait})
+	coll := mongotest.Database(t, p.Options(), opts).Collection("c")
+	testkit.Insert(t, coll, bson.D{{Key: "_id", Value: "first"}})
+	p.HangUp("saslContinue", 3) // the driver waits for a connection once more
+	armed.Store(true)
+	var group sync.WaitGroup
+	for range waiting {
+		group.Go(func() {
+			err := txn.Run(patient(t), coll.Database(), func(ctx context.Context) error { return testkit.ErrorOf(coll.InsertOne(ctx, bson.D{})) })
+			if err != nil {
+				t.Errorf("%T %v", err, err)
+			}
+		})
+	}
+	group.Wait()
+	if n := testkit.Count(t, coll, bson.D{}); n != waiting+1 {
+		t.Errorf("%d documents", n)
 	}
 }
 
