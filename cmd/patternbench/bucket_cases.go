@@ -562,7 +562,7 @@ func reportParts(ctx context.Context, b *bench, l layout, w *weather, window int
 // blockBytes is what the compacted blocks of the readings take with one column beside the time, or with -1 none.
 func blockBytes(ctx context.Context, coll *mongo.Collection, w *weather, window, column int, name string) float64 {
 	check(coll.Drop(ctx))
-	s := must(series.New[int, bson.D](coll, timeseries.Every(100*365*24*time.Hour), &series.Options{TimeField: "at", MaxCount: 1 << 24, MaxBytes: 8 << 20}))
+	s := must(series.New[int, bson.D](coll, timeseries.Every(100*365*24*time.Hour), &series.Options{TimeField: "at", MaxCount: 1 << 20, MaxBytes: 8 << 20}))
 	must(s.AppendMany(ctx, func(yield func(int, bson.D) bool) {
 		for i, r := range w.packed {
 			m := d("at", bson.DateTime(r.at))

@@ -316,13 +316,15 @@ func (f *Frame) Alone(b *codec.Builder, p Place) {
 		b.Open(field)
 		b.Value("$eq", v)
 		b.Open("$not")
-		b.Value("$type", value.Of("array"))
+		b.Value("$type", arrayType)
 		b.Close()
 		b.Close()
 	}
 	condition(f.Series, p.Series)
 	condition(f.Start, Date(p.Start))
 }
+
+var arrayType = value.Of("array")
 
 // Itself selects one document by _id and shard key, if the guards still have the values that were read.
 func (f *Frame) Itself(doc bson.Raw, guards ...string) bson.D {
