@@ -64,6 +64,9 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 	}
 	var result UpdateResult
 	err := txn.Run(ctx, c.source.Database(), func(ctx context.Context) error {
+		if _, err := txn.InTurn(ctx, c.source, key); err != nil {
+			return err
+		}
 		after, changed, err := c.apply(ctx, key, p)
 		if err != nil {
 			return err

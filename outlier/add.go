@@ -281,7 +281,14 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 	if c.o.Set {
 		fresh = c.fresh(xs)
 	}
-	err = c.run(ctx, func(ctx context.Context) error {
+	err = txn.Run(ctx, c.coll.Database(), func(ctx context.Context) error {
+		waited, err := txn.InTurn(ctx, c.coll, id)
+		switch {
+		case err != nil:
+			return err
+		case waited: // for one that has moved elements out, most likely
+			return mongopatterns.ErrNotFound
+		}
 		found, of := finding{}, document("items", c.x.array, "fresh", fresh)
 		before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), of)
 		if err != nil {

@@ -48,7 +48,7 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 		if err != nil || result.MatchedCount > 0 {
 			return err == nil && result.ModifiedCount > 0, err
 		}
-		err = c.run(ctx, func(ctx context.Context) (err error) {
+		err = c.run(ctx, id, func(ctx context.Context) (err error) {
 			removed, err = c.removeLocked(ctx, id, x)
 			return err
 		})
@@ -180,7 +180,7 @@ func (c *core) delete(ctx context.Context, id bson.RawValue) error {
 	if err != nil || result.DeletedCount > 0 {
 		return err
 	}
-	return c.run(ctx, func(ctx context.Context) error {
+	return c.run(ctx, id, func(ctx context.Context) error {
 		onlyID := options.FindOneAndDelete().SetProjection(expr.D("_id", 1)) // also of a list that is not adopted
 		s, err := c.stateOf(fault.Single(c.coll.FindOneAndDelete(ctx, c.parent(id), onlyID)).Raw())
 		if err != nil {

@@ -148,6 +148,9 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 // has changed nothing, adopting adopts the parent and runs the write again.
 func (c *core) adopting(ctx context.Context, parent bson.RawValue, write func(ctx context.Context) error) error {
 	return c.run(ctx, func(ctx context.Context) error {
+		if _, err := txn.InTurn(ctx, c.parents, parent); err != nil {
+			return err
+		}
 		err := write(ctx)
 		if errors.Is(err, errUnadopted) {
 			if err := c.adopt(ctx, bson.A{parent}, nil); err != nil {
@@ -576,6 +579,9 @@ func (s *Subset[ID, T]) DeleteParent(ctx context.Context, parent ID) (items int6
 		return 0, err
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
+		if _, err := txn.InTurn(ctx, c.parents, p); err != nil {
+			return err
+		}
 		done, err := fault.One(c.parents.DeleteOne(ctx, byID(p)))
 		if err != nil {
 			return err

@@ -50,7 +50,7 @@ import (
 // cases is everything that can be run.
 var cases = slices.Concat(
 	bucketCases, pagingCases, treeCases, attributeCases, outlierCases, subsetCases, extrefCases, relationCases,
-	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases, archiveCases, adoptCases, overheadCases,
+	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases, archiveCases, hotCases, adoptCases, overheadCases,
 )
 
 func main() {

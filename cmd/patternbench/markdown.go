@@ -102,7 +102,11 @@ var patternColumns = []string{"server CPU", "round trips"}
 // writePattern writes what the cases of a pattern compare, and their results as one table.
 func writePattern(w *strings.Builder, cases []caseResult) {
 	for _, c := range cases {
-		fmt.Fprintf(w, "- **%s**: %s\n", c.Case, escape(c.About))
+		fmt.Fprintf(w, "- **%s**: %s", c.Case, escape(c.About))
+		if c.On != "" {
+			fmt.Fprintf(w, " Measured on %s.", c.On)
+		}
+		w.WriteString("\n")
 		if c.Error != "" {
 			fmt.Fprintf(w, "  It failed: %s\n", escape(c.Error))
 		}
@@ -153,8 +157,8 @@ func (c caseResult) compares(what string) bool {
 	return slices.ContainsFunc(c.lines(), func(l line) bool { return l.what == what })
 }
 
-// inResultsOnly are values beside which another one tells the same.
-var inResultsOnly = []string{"disk", "disk allocated, a measurement"}
+// inResultsOnly are values beside which another one tells enough.
+var inResultsOnly = []string{"disk", "disk allocated, a measurement", longestWait}
 
 // lines are the results of a case, a line for each way of doing each thing. What is measured against a second
 // baseline is among the goals, and parts of one way stand in the results only.

@@ -63,13 +63,13 @@ func (t *theatre) next(way string) func(ctx context.Context) error {
 // at is a place in the current show of a way.
 func (t *theatre) at(way string, seat int) place { return place{t.show[way], seat} }
 
-// inRush calls fn for 0 to n-1, from several buyers at a time.
-func inRush(n int, fn func(i int) error) error {
+// inRush calls fn for 0 to n-1, from several callers at a time.
+func inRush(callers, n int, fn func(i int) error) error {
 	var group sync.WaitGroup
-	errs := make([]error, rush)
-	for w := range rush {
+	errs := make([]error, callers)
+	for w := range callers {
 		group.Go(func() {
-			for i := w; i < n && errs[w] == nil; i += rush {
+			for i := w; i < n && errs[w] == nil; i += callers {
 				errs[w] = fn(i)
 			}
 		})
@@ -86,7 +86,7 @@ func (t *theatre) buying(name, way string, wishes []int, claim func(ctx context.
 	}
 	return side{name: name, reset: t.next(way), run: func(ctx context.Context) error {
 		var got atomic.Int64
-		err := inRush(len(wishes), func(i int) error {
+		err := inRush(rush, len(wishes), func(i int) error {
 			ok, err := claim(ctx, i+1, wishes[i]%seats)
 			if ok {
 				got.Add(1)
@@ -100,7 +100,7 @@ func (t *theatre) buying(name, way string, wishes []int, claim func(ctx context.
 // blocks is a side in which each buyer takes four seats side by side, all or none.
 func (t *theatre) blocks(name, way string, from []int, claim func(ctx context.Context, buyer, from int) error) side {
 	return side{name: name, reset: t.next(way), run: func(ctx context.Context) error {
-		return inRush(len(from), func(i int) error { return claim(ctx, i+1, from[i]) })
+		return inRush(rush, len(from), func(i int) error { return claim(ctx, i+1, from[i]) })
 	}}
 }
 

@@ -57,6 +57,7 @@ type caseResult struct {
 	Pattern string   `json:"pattern"`
 	Case    string   `json:"case"`
 	About   string   `json:"about"`
+	On      string   `json:"measuredOn,omitempty"` // the day, where another run than that of the first line measured it
 	Seconds float64  `json:"seconds"`
 	CPU     float64  `json:"cpuSeconds"` // of client and server: what it takes on an idle machine
 	Error   string   `json:"error,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
+	"github.com/mongopatterns/mongopatterns/internal/turn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 const (
@@ -42,6 +45,10 @@ const (
 	fenceTry   = 5 * time.Second
 	fenceTries = 10
 )
+
+// applied is how long after it was sent a commit is taken to be done on the primary. If it is not, the next call of this
+// process conflicts, and runs again.
+const applied = 10 * time.Millisecond
 
 // limit is how long a transaction is tried if its context has no deadline: as long as
 // the driver's own.
@@ -114,6 +121,7 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 	late, stop := after(ctx, deadline)
 	defer stop()
 	defer t.end(ctx, late)
+	defer t.leave()
 	var waited error // the conflict that made fn run again
 	pauses := pause.Writers()
 	for {
@@ -128,7 +136,7 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 			}
 			return fault.Unknown(err)
 		case over != nil:
-			return fault.NotDone(ended(over, waited, err))
+			return fault.NotDone(ended(over, cmp.Or(waited, t.behind), err))
 		case t.timed && cut(err), !transient(err):
 			return fault.NotDone(unsupported(err))
 		}
@@ -138,7 +146,52 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 		if over := pauses.Wait(ctx); over != nil {
 			return fault.NotDone(ended(over, waited, err))
 		}
+		t.queue(ctx)
 	}
+}
+
+// InTurn names documents that the transaction of ctx is about to write, and that other calls of this process may
+// write at the same time. Before the transaction's first command it waits for those, and reports whether there were any.
+// Later that would be too late, because the snapshot is taken: then the next attempt waits, before it begins. InTurn does
+// nothing in a transaction that Run has not started. Its error is that of ctx.
+func InTurn(ctx context.Context, coll *comment.Collection, ids ...bson.RawValue) (waited bool, err error) {
+	t, ok := ctx.Value(startedKey{}).(*transaction)
+	if !ok {
+		return false, nil
+	}
+	for _, id := range ids {
+		of := turn.Document{Client: t.client, Name: coll.Database().Name() + "." + coll.Name() + " " + value.Key(id)}
+		if !slices.Contains(t.docs, of) {
+			t.docs = append(t.docs, of)
+		}
+	}
+	if t.inside.session.Load() {
+		return false, nil
+	}
+	return t.queue(ctx), ctx.Err()
+}
+
+// queue waits for the turn at all documents that the transaction has named, unless it has waited for it. It reports
+// whether others had their turn before.
+func (t *transaction) queue(ctx context.Context) (waited bool) {
+	if t.queued == len(t.docs) {
+		return false
+	}
+	t.leave()
+	t.turn, waited = turn.Take(ctx, t.docs)
+	if t.queued = len(t.docs); len(t.turn) < t.queued {
+		t.behind = errBehind
+		return false
+	}
+	return waited
+}
+
+var errBehind = errors.New("calls of this process that write the same document")
+
+// leave lets the calls behind this one have their turn.
+func (t *transaction) leave() {
+	t.turn.End()
+	t.turn, t.queued = nil, 0
 }
 
 // within returns ctx, and when it ends: at its deadline, or after limit. The driver does not see an end by limit, because
@@ -190,6 +243,12 @@ type transaction struct {
 	timed   bool // its context has no deadline, so that the client's Timeout counts
 	lent    *lent
 	open    bool // the server may have one of it open
+
+	inside *used           // the context of the attempt under way
+	docs   []turn.Document // that InTurn has named
+	turn   turn.Turn       // at those
+	queued int             // the number of docs for which it has waited
+	behind error           // errBehind after it has waited in vain
 }
 
 // lent is a session that Session has put into a context.
@@ -249,8 +308,8 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	if err := t.start(); err != nil {
 		return undone, err
 	}
-	inside := &used{Context: mongo.NewSessionContext(ctx, t.session)}
-	err := fn(context.WithValue(inside, startedKey{}, t))
+	t.inside = &used{Context: mongo.NewSessionContext(ctx, t.session)}
+	err := fn(context.WithValue(t.inside, startedKey{}, t))
 	if !t.session.TransactionRunning() {
 		t.open = true // the driver does not say whether an abort was answered
 		if err != nil {
@@ -259,9 +318,9 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		return unknown, errEnded
 	}
 	if err = cmp.Or(err, ctx.Err()); err == nil {
-		return t.resultOf(t.commit(late))
+		return t.resultOf(t.committing(late))
 	}
-	if t.own && !inside.session.Load() { // a session of the caller can be reached in other ways
+	if t.own && !t.inside.session.Load() { // a session of the caller can be reached in other ways
 		t.forget() // the server does not know it
 		return undone, err
 	}
@@ -341,6 +400,21 @@ func (t *transaction) reset() {
 	if t.start() == nil { // else it still runs, and fence ends it
 		t.forget()
 	}
+}
+
+// committing commits, and lets the next call have its turn when the commit is answered, or soon after it was sent: a
+// majority may take long, and the documents can be written as soon as the primary has the commit.
+func (t *transaction) committing(late context.Context) error {
+	if len(t.turn) == 0 {
+		return t.commit(late)
+	}
+	sent := time.AfterFunc(applied, t.turn.End)
+	err := t.commit(late)
+	if !sent.Stop() {
+		t.turn = nil // it has ended
+	}
+	t.leave()
+	return err
 }
 
 // commit sends the commit until it is answered.

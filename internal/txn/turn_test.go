@@ -1,0 +1,164 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/turn"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	values "github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// documentA is what InTurn makes of the document a.
+func documentA(coll *mongo.Collection) []turn.Document {
+	name := coll.Database().Name() + "." + coll.Name() + " " + values.Key(values.Of("a"))
+	return []turn.Document{{Client: coll.Database().Client(), Name: name}}
+}
+
+func inTurn(ctx context.Context, coll *mongo.Collection) error {
+	_, err := txn.InTurn(ctx, comment.On(coll), values.Of("a"))
+	return err
+}
+
+// free reports whether nobody has the turn at document a.
+func free(coll *mongo.Collection) bool {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	have, _ := turn.Take(over, documentA(coll))
+	have.End()
+	return len(have) > 0
+}
+
+// A call sends nothing before its turn. If its context ends before, the error says what it waited for.
+func TestWaitsForItsTurn(t *testing.T) {
+	db, coll := counters(t)
+	other, _ := turn.Take(t.Context(), documentA(coll))
+	write := func(ctx context.Context) error {
+		if err := inTurn(ctx, coll); err != nil {
+			return err
+		}
+		return inc(ctx, coll, "a")
+	}
+	var err error
+	sent := mongotest.Record(t, db, func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		err = txn.Run(ctx, db, write)
+	})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "calls of this process") || !fault.Undone(err) || len(sent) > 0 {
+		t.Errorf("sent %v, %v", sent.Names(), err)
+	}
+	other.End()
+	if err := txn.Run(t.Context(), db, write); err != nil || value(t, coll, "a") != 1 || !free(coll) {
+		t.Errorf("%v, the turn is free: %v", err, free(coll))
+	}
+}
+
+// A call that has sent a command does not wait in the middle of its transaction: it runs again when its turn comes.
+func TestWaitsBeforeItRunsAgain(t *testing.T) {
+	db, coll := counters(t)
+	other, _ := turn.Take(t.Context(), documentA(coll))
+	defer other.End()
+	ctx, cancel := context.WithCancel(t.Context())
+	runs := 0
+	err := txn.Run(ctx, db, func(ctx context.Context) error {
+		if err := inc(ctx, coll, "b"); err != nil {
+			return err
+		}
+		if err := inTurn(ctx, coll); err != nil {
+			return err
+		}
+		runs++
+		time.AfterFunc(20*time.Millisecond, cancel)
+		return txn.Conflict("update")
+	})
+	if runs != 1 || !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+		t.Errorf("%d runs, %v", runs, err)
+	}
+}
+
+// A call keeps its turn while it runs again, and gives it up with the call.
+func TestKeepsItsTurn(t *testing.T) {
+	db, coll := counters(t)
+	refused, runs := errors.New("refused"), 0
+	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+		if runs++; runs > 1 && free(coll) {
+			t.Error("another call could be first")
+		}
+		if err := inTurn(ctx, coll); err != nil {
+			return err
+		}
+		if runs < 3 {
+			return txn.Conflict("update")
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) || !free(coll) {
+		t.Errorf("%v, the turn is free: %v", err, free(coll))
+	}
+}
+
+// A commit whose answer does not come does not keep others from their turn.
+func TestTurnOfALostCommit(t *testing.T) {
+	p := proxy.New(t, mongotest.URI(t))
+	coll := mongotest.Database(t, p.Options()).Collection("c")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // much more than the turn takes
+	sent := make(chan bool, 1)
+	lost := proxy.SilentAfter
+	lost.Before = func() { sent <- true }
+	p.Break(proxy.Each("commitTransaction", lost))
+	ended := make(chan error)
+	go func() {
+		ended <- txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+			if err := inTurn(ctx, coll); err != nil {
+				return err
+			}
+			_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}})
+			return err
+		})
+	}()
+	<-sent
+	for !free(coll) {
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("ended before: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-ended; fault.Undone(err) {
+		t.Error(err)
+	}
+}
+
+// A transaction that Run has not started waits for no turn.
+func TestNoTurnInTheDriversTransaction(t *testing.T) {
+	db, coll := counters(t)
+	session, err := db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	other, _ := turn.Take(t.Context(), documentA(coll))
+	defer other.End()
+	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
+		if err := inTurn(ctx, coll); err != nil {
+			return nil, err
+		}
+		return nil, inc(ctx, coll, "a")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
