@@ -137,10 +137,17 @@ func TestSubsetWeighs(t *testing.T) {
 	check("many writes", []advise.Query{slice(60, -5), push(900)}, "it is written more often (900) than a part of it is read (60)")
 	check("few from the other end", []advise.Query{slice(60, -5), slice(10, 5)}, "")
 	check("both ends", []advise.Query{slice(60, -5), slice(50, 5), query(t, 20, bson.D{{Key: "find", Value: "products"}})}, "60 reads want a part of it, but 70 all of it")
-	if _, err := db.Collection("products").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 7}}, bson.D{{Key: "$set", Value: bson.D{{Key: "reviews.3._id", Value: 1}}}}); err != nil {
-		t.Fatal(err)
+	check("from the front", []advise.Query{slice(60, 5)}, "")
+	for _, f := range look(t, db, unhurried([]advise.Query{slice(60, 5)})).Findings {
+		if f.Pattern == "subset" && (!strings.Contains(f.Code, `{Key: "_id", Value: 1}`) || strings.Contains(f.Code, "BestLast")) {
+			t.Error(f.Code)
+		}
 	}
-	check("not in the order of _id", []advise.Query{slice(60, -5)}, "which in 1 document is not the order of _id")
+	testkit.OK(t, testkit.ErrorOf(db.Collection("products").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 7}}, bson.D{{Key: "$set", Value: bson.D{{Key: "reviews.3._id", Value: 1}}}})))
+	check("not in the order of _id", []advise.Query{slice(60, -5)}, "which in 1 document is not the order of an _id")
+	testkit.OK(t, testkit.ErrorOf(db.Collection("products").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "reviews.$[]._id", Value: ""}}}})))
+	check("from the end, without an _id", []advise.Query{slice(60, -5)}, "")
+	check("from the front, without an _id", []advise.Query{slice(60, 5)}, "is not the order of an _id of theirs")
 }
 
 // Documents whose _id others refer to stay documents, however they are read.

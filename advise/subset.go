@@ -72,10 +72,15 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		return nil
 	}
 	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: d("$sum", d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0}))}}
-	if want.order == nil {
+	stored := want.order == nil // reads take the elements as they are stored
+	if stored {
 		list := d("$cond", bson.A{d("$isArray", "$"+a.path), "$" + a.path, bson.A{}})
 		ids := d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: "$$this._id"}})
 		other := d("$ne", bson.A{ids, d("$sortArray", bson.D{{Key: "input", Value: ids}, {Key: "sortBy", Value: 1}})})
+		if !want.last { // Adopt gives an _id in the order of the list, and an element that comes to the front later gets the largest
+			other = d("$or", bson.A{other, d("$in", bson.A{nil, ids})})
+			want.order = bson.D{{Key: "_id", Value: 1}}
+		}
 		sums = append(sums, bson.E{Key: "disordered", Value: d("$sum", d("$cond", bson.A{other, 1, 0}))})
 	}
 	check, disordered, err := l.listed(ctx, c, a, bson.A{d("$group", sums)})
@@ -83,7 +88,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		return l.failed(ctx, err, pattern, c, a.path)
 	}
 	if disordered > 0 {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not the order of _id, the only one that the package could keep", large, many(disordered, "document")))
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not the order of an _id of theirs, the only one that the package could keep", large, many(disordered, "document")))
 		return nil
 	}
 	wide := 0.0 // half of the interval, as a part of the estimate
@@ -120,8 +125,8 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		Distribution: a.bars,
 		Limit:        want.n,
 	}
-	if want.order == nil {
-		f.Against = append(f.Against, "No query said by which field the elements are ordered: Sort is that of _id until you name one.")
+	if stored {
+		f.Against = append(f.Against, "No query said by which field the elements are ordered, so Sort is that of _id until you name one.")
 	}
 	if f.Saving.Low <= 0 {
 		l.not(pattern, c.name, a.path, "little would leave the documents")
