@@ -148,6 +148,15 @@ func TestSubsetWeighs(t *testing.T) {
 	testkit.OK(t, testkit.ErrorOf(db.Collection("products").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "reviews.$[]._id", Value: ""}}}})))
 	check("from the end, without an _id", []advise.Query{slice(60, -5)}, "")
 	check("from the front, without an _id", []advise.Query{slice(60, 5)}, "is not the order of an _id of theirs")
+	sorted := query(t, 50, bson.D{{Key: "update", Value: "products"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}},
+		{Key: "u", Value: bson.D{{Key: "$push", Value: bson.D{{Key: "reviews", Value: bson.D{{Key: "$each", Value: bson.A{bson.D{{Key: "stars", Value: 1}}}}, {Key: "$sort", Value: bson.D{{Key: "stars", Value: -1}}}}}}}}}}}}})
+	check("from the front, in the order of the writes", []advise.Query{slice(60, 5), sorted}, "")
+	for _, f := range look(t, db, unhurried([]advise.Query{slice(60, 5), sorted})).Findings {
+		if want := `bson.D{{Key: "stars", Value: -1}, {Key: "_id", Value: 1}}`; f.Pattern == "subset" && !strings.Contains(f.Code, want) {
+			t.Error(f.Code)
+		}
+	}
+	check("in no order of some writes", []advise.Query{slice(60, 5), sorted, push(5)}, "is not the order of an _id of theirs")
 }
 
 // Documents whose _id others refer to stay documents, however they are read.
@@ -266,5 +275,25 @@ func TestSeenJoinsDoNotWrite(t *testing.T) {
 	}
 	if !slices.Equal(named(report), []string{"extref:things"}) || report.Findings[0].Saving.Unit != "documents" {
 		t.Errorf("advised %v, %v", report.Findings, about(report, "things"))
+	}
+}
+
+// The index that the code makes begins with the field that the filter of each page fixes.
+func TestPagesOfATenant(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	var docs []any
+	for i := range 3000 {
+		docs = append(docs, bson.D{{Key: "tenant", Value: i % 2}, {Key: "kind", Value: i % 3}, {Key: "at", Value: i}})
+	}
+	insert(t, db.Collection("activities"), docs)
+	page := func(filter bson.D, skip int) advise.Query {
+		return query(t, 30, bson.D{{Key: "find", Value: "activities"}, {Key: "filter", Value: filter}, {Key: "sort", Value: bson.D{{Key: "at", Value: -1}}}, {Key: "skip", Value: skip}, {Key: "limit", Value: 20}})
+	}
+	kind := func(value any) bson.D { return bson.D{{Key: "tenant", Value: 1}, {Key: "kind", Value: value}} }
+	report := look(t, db, unhurried([]advise.Query{page(kind(1), 1200), page(kind(bson.D{{Key: "$gt", Value: 0}}), 1300)}))
+	i := slices.IndexFunc(report.Findings, func(f advise.Finding) bool { return f.Pattern == "paging" })
+	if i < 0 || !strings.Contains(report.Findings[i].Code, `&paging.Options{Equality: []string{"tenant"}}`) {
+		t.Errorf("%v", report.Findings)
 	}
 }

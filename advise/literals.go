@@ -48,13 +48,12 @@ func (l *looker) splitCode(ctx context.Context, c *collection, cold []string) st
 })`, l.idType(ctx, c), c.name, c.name+"_cold", strings.Join(quoted, ", "))
 }
 
-func (l *looker) pagingCode(ctx context.Context, c *collection, sort bson.D) string {
-	order := bson.D{}
-	for _, f := range sort {
-		n, _ := number(f.Value)
-		order = append(order, bson.E{Key: f.Key, Value: int(n)})
+func (l *looker) pagingCode(ctx context.Context, c *collection, s skips) string {
+	options := "nil"
+	if len(s.fixed) > 0 {
+		options = fmt.Sprintf("&paging.Options{Equality: %#v}", s.fixed)
 	}
-	return fmt.Sprintf("pages, err := paging.New[bson.D](db.Collection(%q), %s, nil)", c.name, goSort(order))
+	return fmt.Sprintf("pages, err := paging.New[bson.D](db.Collection(%q), %s, %s)", c.name, goSort(directions(s.sort)), options)
 }
 
 func (l *looker) treeCode(ctx context.Context, c *collection, parent string) string {

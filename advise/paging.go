@@ -30,6 +30,7 @@ type skips struct {
 	least    int64 // that a deep one skips
 	most     int64 // by the deepest
 	deepest  command
+	fixed    []string // fields that the filter of each page fixes to a value
 }
 
 // page notes the pages that a read skips to. Shapes without values do not say how far.
@@ -49,9 +50,11 @@ func (t *traffic) page(c command) {
 		i := slices.IndexFunc(t.pages, func(s skips) bool { return s.key == key })
 		if i < 0 {
 			i = len(t.pages)
-			t.pages = append(t.pages, skips{key: key, sort: p.sort, order: p.order(), made: made})
+			t.pages = append(t.pages, skips{key: key, sort: p.sort, order: p.order(), made: made, fixed: fixed(p.filter)})
 		}
 		s := &t.pages[i]
+		others := fixed(p.filter)
+		s.fixed = slices.DeleteFunc(s.fixed, func(name string) bool { return !slices.Contains(others, name) || slices.Contains(keys(p.sort), name) })
 		s.all += c.calls
 		if skip > pagingSkip {
 			s.deep += c.calls
@@ -66,6 +69,21 @@ func (t *traffic) page(c command) {
 			s.most, s.deepest = skip, c.find(p)
 		}
 	}
+}
+
+// fixed are the fields that a filter fixes, each to one value.
+func fixed(filter any) (names []string) {
+	document, _ := filter.(bson.D)
+	for _, f := range document {
+		switch f.Value.(type) {
+		case bson.D, bson.A, bson.Regex, nil:
+		default:
+			if !strings.HasPrefix(f.Key, "$") && f.Key != "_id" {
+				names = append(names, f.Key)
+			}
+		}
+	}
+	return names
 }
 
 func (l *looker) paging(ctx context.Context, c *collection) error {
@@ -138,7 +156,7 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 			Low: s.least, High: check.Answer - limit, Before: check.Answer,
 			Unit: examined(check) + "s", What: "that a deep page no longer examines",
 		},
-		Code: l.pagingCode(ctx, c, s.sort), try: tryPaging(c, s),
+		Code: l.pagingCode(ctx, c, s), try: tryPaging(c, s),
 		Check: check,
 		Against: []string{
 			"A token leads to the next page and the one before; page 5,000 by its number needs skip, or a count from a page nearby.",

@@ -57,6 +57,7 @@ type write struct {
 	sets   []string
 	inside []string // those of them in lists, and lists that elements are taken from
 	whole  bool     // a replacement, or what cannot be told
+	orders bson.D   // lists that are kept in an order, by it
 }
 
 // add sums up a command, also what it reads of other collections.
@@ -314,12 +315,20 @@ func inside(order bson.D, path string) bson.D {
 	var out bson.D
 	for _, key := range order {
 		if name, ok := strings.CutPrefix(key.Key, path+"."); ok {
-			direction := -1
-			if n, _ := number(key.Value); n > 0 {
-				direction = 1
-			}
-			out = append(out, bson.E{Key: name, Value: direction})
+			out = append(out, bson.E{Key: name, Value: key.Value})
 		}
+	}
+	return directions(out)
+}
+
+// directions is a sort with 1 and -1 as ints.
+func directions(order bson.D) (out bson.D) {
+	for _, key := range order {
+		direction := -1
+		if n, _ := number(key.Value); n > 0 {
+			direction = 1
+		}
+		out = append(out, bson.E{Key: key.Key, Value: direction})
 	}
 	return out
 }
@@ -343,6 +352,13 @@ func writeOf(update any, calls int64) write {
 			list, element := cutElement(name)
 			if element || slices.Contains([]string{"$pull", "$pullAll", "$pop"}, operator.Key) {
 				w.inside = append(w.inside, list)
+			}
+		}
+		pushed, _ := operator.Value.(bson.D)
+		for _, f := range pushed {
+			modifiers, _ := f.Value.(bson.D)
+			if order, ok := at(modifiers, "$sort").(bson.D); ok && operator.Key == "$push" {
+				w.orders = append(w.orders, bson.E{Key: f.Key, Value: order})
 			}
 		}
 	}
@@ -488,7 +504,29 @@ func (t *traffic) wanted(path string) want {
 			w.whole += r.calls
 		}
 	}
+	if w.order == nil && !w.last {
+		w.order = t.keptIn(path)
+	}
 	return w
+}
+
+// keptIn is the order in which all that is pushed to a list leaves it; nil if none is known. Of equal elements the one that
+// was pushed first comes first.
+func (t *traffic) keptIn(path string) (order bson.D) {
+	for _, w := range t.writes {
+		kept, _ := at(w.orders, path).(bson.D)
+		switch {
+		case !slices.Contains(w.sets, path) || slices.Contains(w.inside, path): // what is left keeps its order
+		case kept == nil || order != nil && fmt.Sprint(order) != fmt.Sprint(kept):
+			return nil
+		default:
+			order = kept
+		}
+	}
+	if order != nil && at(order, "_id") == nil {
+		order = with(order, "_id", 1)
+	}
+	return directions(order)
 }
 
 // filterPaths are the paths that a filter names.

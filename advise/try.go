@@ -556,7 +556,11 @@ func tryPaging(c *collection, s skips) trying {
 		if err != nil {
 			return 0, service{}, err
 		}
-		if err := pages.EnsureIndexes(ctx); err != nil {
+		indexed, err := paging.New[bson.D](db.Collection(c.name), order, &paging.Options{Equality: s.fixed})
+		if err != nil {
+			return 0, service{}, err
+		}
+		if err := indexed.EnsureIndexes(ctx); err != nil {
 			return 0, service{}, err
 		}
 		now := behind(pages, order)
