@@ -18,7 +18,6 @@ import (
 // A user who may write in one database only gives up during a command of a transaction, and the command comes late.
 // The transaction is ended with few commands: on a database that a call named, or else by the end of its session.
 func TestFewRights(t *testing.T) {
-	t.Parallel()
 	server := testkit.Authenticate(t)
 	server.User(t, "writer", "readWrite", "shop")
 	type fn = func(ctx context.Context) error

@@ -49,7 +49,6 @@ func counters(t *testing.T) (*mongo.Database, *mongo.Collection) {
 }
 
 func TestCommitsAllOrNothing(t *testing.T) {
-	t.Parallel()
 	db, coll := counters(t)
 	cmds := mongotest.Record(t, db, func() {
 		err := txn.Run(t.Context(), db, func(ctx context.Context) error {
@@ -86,7 +85,6 @@ func TestCommitsAllOrNothing(t *testing.T) {
 
 // A transaction that ends before its first command is unknown to the server: nothing is sent.
 func TestUnusedTransaction(t *testing.T) {
-	t.Parallel()
 	db, coll := counters(t)
 	refused := errors.New("refused")
 	var err error
@@ -107,7 +105,6 @@ func TestUnusedTransaction(t *testing.T) {
 // A transaction in a session of the caller is aborted, also if its function went round the context that it got, or if
 // the session is of another client than the database.
 func TestAbortInASessionOfTheCaller(t *testing.T) {
-	t.Parallel()
 	db, coll := counters(t)
 	refused := errors.New("refused")
 	for name, run := range map[string]func(outer context.Context) error{
@@ -135,7 +132,6 @@ func TestAbortInASessionOfTheCaller(t *testing.T) {
 }
 
 func TestJoinsTheTransactionOfTheContext(t *testing.T) {
-	t.Parallel()
 	db, coll := counters(t)
 	session, err := db.Client().StartSession()
 	if err != nil {
@@ -171,7 +167,6 @@ func TestJoinsTheTransactionOfTheContext(t *testing.T) {
 }
 
 func TestConflictingWritersAllGetThrough(t *testing.T) {
-	t.Parallel()
 	db, coll := counters(t)
 	const writers, each = 4, 10
 	var group sync.WaitGroup
@@ -195,7 +190,6 @@ func TestConflictingWritersAllGetThrough(t *testing.T) {
 
 // The client's read preference is for reads outside of transactions.
 func TestReadsFromThePrimary(t *testing.T) {
-	t.Parallel()
 	db := mongotest.Database(t, options.Client().SetReadPreference(readpref.SecondaryPreferred()))
 	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
 		err := db.Collection("c").FindOne(ctx, bson.D{}).Err()
@@ -211,7 +205,6 @@ func TestReadsFromThePrimary(t *testing.T) {
 
 // Some servers report a write conflict without the label that asks for a retry.
 func TestRetriesUnlabelledConflicts(t *testing.T) {
-	t.Parallel()
 	db, _ := counters(t)
 	runs := 0
 	err := txn.Run(t.Context(), db, func(context.Context) error {
@@ -234,7 +227,6 @@ func TestRetriesUnlabelledConflicts(t *testing.T) {
 }
 
 func TestStandalone(t *testing.T) {
-	t.Parallel()
 	db, _ := counters(t)
 	err := txn.Run(t.Context(), db, func(context.Context) error {
 		return mongo.CommandError{Code: 20, Message: "Transaction numbers are only allowed on a replica set member or mongos"}
@@ -245,7 +237,6 @@ func TestStandalone(t *testing.T) {
 }
 
 func TestConflictRunsAgain(t *testing.T) {
-	t.Parallel()
 	db, coll := counters(t)
 	runs := 0
 	guarded := func(ctx context.Context) error {
@@ -268,7 +259,6 @@ func TestConflictRunsAgain(t *testing.T) {
 // A transaction whose context has ended is not begun: without a primary the driver
 // would go on for its own two minutes.
 func TestLooksAtTheContextFirst(t *testing.T) {
-	t.Parallel()
 	db, coll := counters(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	runs := 0
@@ -295,7 +285,6 @@ func TestLooksAtTheContextFirst(t *testing.T) {
 // Somebody else holds the document in a transaction of his own: the error of a context that
 // ends says that this was waited for.
 func TestEndedContextNamesTheConflict(t *testing.T) {
-	t.Parallel()
 	db, coll := counters(t)
 	session, err := db.Client().StartSession()
 	if err != nil {
@@ -330,7 +319,6 @@ func TestEndedContextNamesTheConflict(t *testing.T) {
 
 // DocumentDB's text for a conflict that it sends under a code of its own.
 func TestRetriesSerializationFailures(t *testing.T) {
-	t.Parallel()
 	db, _ := counters(t)
 	runs := 0
 	err := txn.Run(t.Context(), db, func(context.Context) error {
@@ -347,7 +335,6 @@ func TestRetriesSerializationFailures(t *testing.T) {
 // Deadlines that end inside commands leave no transaction open on the server: it would
 // hold its documents for a minute. The abort of one can overtake its first command.
 func TestDeadlinesLeaveNothingOpen(t *testing.T) {
-	t.Parallel()
 	name := t.Name() // of the client: a test before this one may have left a transaction of its own session open
 	db := mongotest.Database(t, options.Client().SetAppName(name))
 	coll := db.Collection("c")
@@ -410,7 +397,6 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 
 // Without a server nobody is in the way: the error has the label of a conflict, and no code.
 func TestNoServerIsNoConflict(t *testing.T) {
-	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	p := proxy.New(t, mongotest.URI(t))
@@ -437,7 +423,6 @@ func TestNoServerIsNoConflict(t *testing.T) {
 // An old connection of the client ends in the middle of a transaction, and the new ones end during their login, as those of
 // a server do that is about to stop. The driver gives such an error no label, though the command was never sent.
 func TestLoginsCut(t *testing.T) {
-	t.Parallel()
 	for _, login := range []string{"hello", "saslContinue"} {
 		for _, command := range []string{"update", "commitTransaction"} {
 			t.Run(login+" "+command, func(t *testing.T) {
@@ -506,7 +491,6 @@ func TestLoginCutForOthers(t *testing.T) {
 
 // Logins that the server refuses do not pass: the error comes at once.
 func TestLoginsRefused(t *testing.T) {
-	t.Parallel()
 	client := mongotest.Database(t, options.Client().SetAuth(options.Credential{Username: "nobody", Password: "wrong"})).Client()
 	runs := 0
 	err := txn.RunOf(patient(t), client, func(ctx context.Context) error {
@@ -521,7 +505,6 @@ func TestLoginsRefused(t *testing.T) {
 // A server that does not know the transaction of a commit answers without a label while it cannot make sure that the
 // majority does not know it either. The commit is sent again.
 func TestCommitNotSure(t *testing.T) {
-	t.Parallel()
 	p := proxy.New(t, mongotest.URI(t))
 	coll := mongotest.Database(t, p.Options()).Collection("c")
 	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
