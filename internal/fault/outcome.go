@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -196,11 +197,12 @@ func unsent(err error) bool {
 }
 
 // Unconnected reports whether err is that of a connection which the network did not let through, or cut off, or of a
-// command that waited for a connection meanwhile. A server that refuses a login has answered.
+// command that waited for a connection meanwhile. When one connection fails, the driver cancels the logins of others; a
+// caller looks at its own context first. A server that refuses a login has answered.
 func Unconnected(err error) bool {
 	var network net.Error
 	return of(err, "topology.poolClearedError") ||
-		of(err, "topology.ConnectionError") && (errors.Is(err, io.EOF) || errors.As(err, &network))
+		of(err, "topology.ConnectionError") && (errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.As(err, &network))
 }
 
 // of reports whether an error in the tree of err has one of these types. They are named and not imported, because
