@@ -10,11 +10,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The rule: at least computedReads aggregations sum up the documents with one value of a
-// field, or with several, each for itself, by $group alone, and so computedRatio times the documents that the writes seen
-// would add up again, each of them in a transaction that costs as much as computedWrite documents; the values are _ids of another collection in computedFound of the cases, and
-// computedEach documents or more have one, on average. Of values other than ObjectIDs and
-// UUIDs the names of field and collection must be akin.
+// The rule: at least computedReads aggregations sum up the documents with one value of a field, or with several, each for
+// itself, by $group alone. They read computedRatio times the documents that the writes seen would add up again, or more,
+// where the transaction of a write counts as computedWrite documents. The values are _ids of another collection in
+// computedFound of the cases, and computedEach documents or more have one, on average. Of values other than ObjectIDs
+// and UUIDs the names of field and collection must be akin.
 const (
 	computedReads = 100
 	computedRatio = 3

@@ -47,7 +47,7 @@ const (
 //   - The archive is in another database: 1 more.
 //   - For every 100 documents that exist in the archive too: 3.
 //   - Each side of a companion, by the keys of the index on Field: 1, 1 for each 1000 documents that have some, and 5
-//     for a batch of which some are Apart. With arrays there: a scan more for each batch with one.
+//     for a batch in which some are Apart. If Field holds an array in a batch: a scan of the side more for that batch.
 func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "archive.Check")
 	all := maintain.Check(ctx, a.live, work, a.scan(), a.problems)

@@ -45,7 +45,7 @@ type companion struct {
 	field    string
 }
 
-// join checks the collections, each of which is used once, and the fields of companions.
+// join checks the fields of companions, and that no collection is used twice.
 func (a *Archive) join() error {
 	named := []any{"live", a.live.Driver(), "archived", a.archived.Driver()}
 	for i := range a.opts.Companions {

@@ -33,7 +33,7 @@ func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err e
 }
 
 // GetBy returns the value of this key in a document that filter selects and that has the key. If
-// there are several, it takes the first one found. If there is none, it returns ErrNoAttribute.
+// several documents do, it takes the first one found. If none does, it returns ErrNoAttribute.
 //
 // Cost: 1 round trip; 1 document read, by an index whose Prefix the filter names.
 func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V, err error) {

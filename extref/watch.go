@@ -58,11 +58,11 @@ type WatchOptions struct {
 // source that is invalid, or a document that the server refuses to write, does not end it: Progress
 // names it.
 //
-// tokens is a collection that stores how far the stream has been applied. It belongs to the source's client and is none
-// of those given to New. A token is saved after the events before it have been propagated, so a crash repeats some work
-// but loses none. Without a token, or when the server no longer has the history after it, Watch opens a new stream,
-// reconciles all copies with one Repair, and then applies the stream. Run Watch in one process; a second one repeats
-// the work, which does no harm.
+// tokens is a collection that stores how far the stream has been applied. It belongs to the source's client, and must
+// not be one of those given to New. A token is saved after the events before it have been propagated, so a crash
+// repeats some work but loses none. Without a token, or when the server no longer has the history after it, Watch
+// opens a new stream, reconciles all copies with one Repair, and then applies the stream. Run Watch in one process; a
+// second one repeats the work, which does no harm.
 //
 // Watch does not follow deletions of sources or changes of a natural key, after which the copies
 // dangle. Use Delete, and Check to find them. Nor does it see a write to a copy, which is not an

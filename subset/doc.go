@@ -92,8 +92,8 @@
 // A write changes both collections or none. It uses the transaction of the context, or its own, which is
 // run again on conflicts. Writers of one parent wait for each other, those of one process in the order in which they
 // came. If very many write to the same parent, collect the items and call InsertMany. If a write must lock a parent
-// without changing it, it sets the field __touch and removes it before the commit; a validator must allow this field. After an
-// error from a call that writes, abort your transaction.
+// without changing it, it sets the field __touch and removes it before the commit; a validator must allow this
+// field. After an error from a call that writes, abort your transaction.
 //
 // # Failures
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// An error of the network, or the driver's own end of a login, is one of the connection. The end of a context alone and a
-// login that the server refuses are none.
+// A connection fails because of the network, or because the driver ends its login. It does not fail because a context
+// ends, and a login that the server refuses is an answer.
 func TestUnconnected(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -14,8 +14,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// A scalar is a value of a document that is no document and no array: its collection, its place in the order of _id,
-// and its path.
+// A scalar is where a document has a value other than a document or an array: its collection, the document's place in the
+// order of _id, and the path.
 type scalar struct {
 	coll string
 	doc  int

@@ -20,7 +20,7 @@ import (
 type labelled struct {
 	name    string // of the first collection
 	service string
-	pays    string // patterns, divided by |, any of which is right advice; "": there is nothing to advise
+	pays    string // the patterns that are right advice, divided by |, or "" if there is nothing to advise
 	fine    string // patterns that count neither as right nor as wrong
 	harm    string // patterns that would lose data or make the main query clearly worse
 	why     string

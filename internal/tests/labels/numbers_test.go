@@ -267,7 +267,7 @@ func numberCases() []labelled {
 		},
 		{
 			name: "api_keys", service: "web", pays: "approx",
-			why: "a few keys make most of the calls, each of which raises a number that is shown on a dashboard once a day",
+			why: "each call raises a number of its key, a few keys make most calls, and a dashboard shows the numbers once a day",
 			colls: []coll{{name: "api_keys", n: 150, indexes: []string{"key"}, doc: func(g gen, i int) bson.D {
 				return d("_id", oid(73, i), "key", fmt.Sprintf("key%05d", i), "owner", g.name(),
 					"usage", d("calls", int64(g.IntN(9_000_000))))
@@ -305,7 +305,7 @@ func numberCases() []labelled {
 		},
 		{
 			name: "wallets", service: "game", harm: "approx",
-			why: "coins are money, of which no write may be lost or guessed",
+			why: "coins are money, so no write may be lost or guessed",
 			colls: []coll{{name: "wallets", n: 150, doc: func(g gen, i int) bson.D {
 				return d("_id", oid(74, i), "player", g.name(), "coins", int64(g.IntN(9000)))
 			}}},
@@ -469,7 +469,7 @@ func numberCases() []labelled {
 		},
 		{
 			name: "meter_reads", service: "iot", pays: "bucket",
-			why: "readings by meter and range, of which wrong ones are corrected one by one",
+			why: "readings are queried by meter and range, and wrong ones are corrected one by one",
 			colls: []coll{{name: "meter_reads", n: 5000, indexes: []string{"meter,at"}, doc: func(g gen, i int) bson.D {
 				return d("_id", oid(86, i), "meter", i%10, "at", minute(i/10*15), "value", g.Float64()*100)
 			}}},

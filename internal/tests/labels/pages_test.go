@@ -354,7 +354,7 @@ func pageCases() []labelled {
 		},
 		{
 			name: "preise", service: "shop", pays: "attribute",
-			why: "a price field and an index for each channel, most of which an article is not sold in",
+			why: "there is a price field and an index for each channel, and an article is sold in a few channels only",
 			colls: []coll{{name: "preise", n: 1500, indexes: prefixed("preis_", channels), doc: func(g gen, i int) bson.D {
 				doc := d("_id", fmt.Sprintf("A%05d", i), "gruppe", g.IntN(30))
 				for _, c := range g.some(channels, g.between(1, 4)) {
