@@ -20,6 +20,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -149,6 +150,11 @@ func TestOutcomeOfWhatWasNotSent(t *testing.T) {
 		<-known
 		dead.Store(true)
 		outcome(t, t.Context(), coll)
+	})
+	t.Run("no login", func(t *testing.T) {
+		p := proxy.New(t, mongotest.URI(t))
+		p.HangUp("saslContinue", 1)
+		outcome(t, t.Context(), connect(t, p.Options()))
 	})
 	t.Run("no connection", func(t *testing.T) {
 		asked := make(chan struct{})

@@ -191,18 +191,22 @@ func unsent(err error) bool {
 	if errors.As(err, &network) && network.Op == "dial" {
 		return true
 	}
-	return of(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
+	return unlogged(err) || of(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
 		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||
 		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
 }
 
-// Unconnected reports whether err is that of a connection which the network did not let through, or cut off, or of a
-// command that waited for a connection meanwhile. When one connection fails, the driver cancels the logins of others; a
-// caller looks at its own context first. A server that refuses a login has answered.
-func Unconnected(err error) bool {
+// Unconnected reports whether a command was not sent because no connection could be made, or because the driver cleared its
+// pool while the command waited for one. A retry may have been sent before that, so it does not say what is done.
+func Unconnected(err error) bool { return unlogged(err) || of(err, "topology.poolClearedError") }
+
+// unlogged reports whether a new connection failed before or in its login, through the network or because the driver
+// cancelled it after another one had failed. A server that refuses a login has answered. Only the text of the driver's
+// error tells a login from a command.
+func unlogged(err error) bool {
 	var network net.Error
-	return of(err, "topology.poolClearedError") ||
-		of(err, "topology.ConnectionError") && (errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.As(err, &network))
+	return of(err, "topology.ConnectionError") && strings.Contains(err.Error(), "during connection handshake") &&
+		(errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.As(err, &network))
 }
 
 // of reports whether an error in the tree of err has one of these types. They are named and not imported, because

@@ -12,6 +12,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
+// login is an error of a login, as the driver says it.
+func login(cause error) error {
+	return fmt.Errorf("error occurred during connection handshake: %w", topology.ConnectionError{Wrapped: cause})
+}
+
 // A connection fails because of the network, or because the driver ends its login. It does not fail because a context
 // ends, and a login that the server refuses is an answer.
 func TestUnconnected(t *testing.T) {
@@ -19,9 +24,10 @@ func TestUnconnected(t *testing.T) {
 		err  error
 		want bool
 	}{
-		{topology.ConnectionError{Wrapped: fmt.Errorf("auth error: %w", io.EOF)}, true},
-		{topology.ConnectionError{Wrapped: fmt.Errorf("auth error: %w", context.Canceled)}, true},
-		{topology.ConnectionError{Wrapped: errors.New("auth error: refused")}, false},
+		{login(io.EOF), true},
+		{login(context.Canceled), true},
+		{login(errors.New("auth error: refused")), false},
+		{topology.ConnectionError{Wrapped: io.EOF}, false}, // of a command
 		{context.Canceled, false},
 		{io.EOF, false},
 		{nil, false},

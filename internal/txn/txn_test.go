@@ -518,3 +518,23 @@ func TestCommitNotSure(t *testing.T) {
 		t.Errorf("done %d times", n)
 	}
 }
+
+// A command outside the transaction that gets no answer ends the call with its error, as another error of the function does.
+func TestCommandElsewhere(t *testing.T) {
+	p := proxy.New(t, mongotest.URI(t))
+	coll := mongotest.Database(t, p.Options()).Collection("c")
+	p.Break(proxy.Each("find", proxy.SilentBefore))
+	t.Cleanup(func() { p.Break(nil) })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	runs := 0
+	err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+		runs++
+		short, cancel := context.WithTimeout(mongo.NewSessionContext(ctx, nil), 200*time.Millisecond)
+		defer cancel()
+		return coll.FindOne(short, bson.D{}).Err()
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || runs != 1 {
+		t.Errorf("%d runs: %v", runs, err)
+	}
+}
