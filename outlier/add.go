@@ -152,7 +152,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 	}
 	var seen state // as look has read it
 	null := false
-	for range maxAttempts {
+	for attempt := range maxAttempts {
 		if n, done, err := c.push(ctx, id, xs, seen, null); done || err != nil {
 			return n, err
 		}
@@ -166,7 +166,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 		if found.Room {
 			continue
 		}
-		if n, done, err := c.spill(ctx, id, xs, seen); done || err != nil {
+		if n, done, err := c.spill(ctx, id, xs, seen, attempt == 0); done || err != nil {
 			return n, err
 		}
 	}
@@ -274,8 +274,9 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 
 // spill adds to a parent without room, in a transaction that moves elements out. It is not done
 // if there is room by now, or something has moved. Other writers wait in the server from its
-// first write to its end.
-func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state) (added int, done bool, err error) {
+// first write to its end. If it is the first attempt, and others of this process had their turn before, it does not look:
+// one of them has made room, most likely.
+func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state, first bool) (added int, done bool, err error) {
 	full := expr.Op("$not", bson.A{expr.Op("$and", c.room(xs))})
 	var fresh any = bson.A{} // not needed for a list, and an answer must fit in one document
 	if c.o.Set {
@@ -286,7 +287,7 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 		switch {
 		case err != nil:
 			return err
-		case waited: // for one that has moved elements out, most likely
+		case waited && first:
 			return mongopatterns.ErrNotFound
 		}
 		found, of := finding{}, document("items", c.x.array, "fresh", fresh)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -18,9 +19,36 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/internal/turn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
+
+// An Add that always finds others in line gets its turn all the same, though none of them makes room.
+func TestAddBesideABusyLine(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4})
+	parents := db.Collection("parents")
+	insert(t, parents, bson.D{{Key: "_id", Value: 1}})
+	add(t, lists, 1, 1, 2, 3, 4)
+	document := []turn.Document{{Client: db.Client(), Name: db.Name() + "." + parents.Name() + " " + value.Key(value.Of(1))}}
+	ctx, stop := context.WithCancel(t.Context())
+	var line sync.WaitGroup
+	for range 4 {
+		line.Go(func() {
+			for ctx.Err() == nil {
+				has, _ := turn.Take(ctx, document)
+				time.Sleep(time.Millisecond)
+				has.End()
+			}
+		})
+	}
+	add(t, lists, 1, 5)
+	stop()
+	line.Wait()
+}
 
 // Writers of one hot outlier wait for each other in the server: no write starts
 // over unless the parent is full. Each element is stored once, those of a writer
