@@ -236,6 +236,7 @@ func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(c
 		if sources, write, err = follow(ctx, before, after); err != nil || len(sources) == 0 {
 			return err
 		}
+		// The targets are not known before the reads, so this is for the next attempt only.
 		if _, err := txn.InTurn(ctx, level.targets, sources...); err != nil {
 			return err
 		}

@@ -63,10 +63,7 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 		return UpdateResult{Version: after.version}, err
 	}
 	var result UpdateResult
-	err := txn.Run(ctx, c.source.Database(), func(ctx context.Context) error {
-		if _, err := txn.InTurn(ctx, c.source, key); err != nil {
-			return err
-		}
+	err := txn.RunInTurn(ctx, c.source, key, func(ctx context.Context) error {
 		after, changed, err := c.apply(ctx, key, p)
 		if err != nil {
 			return err

@@ -206,6 +206,7 @@ func (m *Member) again(ctx context.Context) error {
 // ready waits until the member is a primary or a working secondary: one that has a member to copy from, but
 // no answer of it yet, holds up majority writes for 30 s when that member is paused.
 func (m *Member) ready(ctx context.Context) error {
+	applies := false // what the member has in its log of operations
 	var alone time.Time
 	var before int64 // the answers that it had when it was first seen as a secondary
 	return m.process.poll(ctx, startBound, func() bool {
@@ -216,8 +217,11 @@ func (m *Member) ready(ctx context.Context) error {
 			return false
 		}
 		_ = conn.Close()
-		if m.shard && m.apply(ctx) != nil {
-			return false
+		if m.shard && !applies {
+			if m.apply(ctx) != nil {
+				return false
+			}
+			applies = true
 		}
 		var h hello
 		if err := command(ctx, m.URI, &h, bson.D{{Key: "hello", Value: 1}}); err != nil || !h.Secondary {

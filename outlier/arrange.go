@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -27,7 +28,7 @@ import (
 // newer, in the order of their _ids: other code that knows overflow documents adds to them. But
 // in a list that never had this form, the parent's elements are the oldest.
 func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
-	return c.run(ctx, id, func(ctx context.Context) error {
+	return txn.RunInTurn(ctx, c.coll, id, func(ctx context.Context) error {
 		parent, err := c.modify(ctx, c.parent(id), c.move(), 1)
 		if err != nil && !errors.Is(err, mongopatterns.ErrNotAdopted) {
 			return err

@@ -21,7 +21,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -122,16 +121,6 @@ func (l *Lists[ID, E]) OutliersFilter() bson.D { return expr.D(l.c.o.FlagField, 
 
 func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
 	return maintain.Ready(ctx, work, c.coll, c.overflow)
-}
-
-// run runs fn, which writes to a parent first, in the transaction of ctx, or in one of its own.
-func (c *core) run(ctx context.Context, id bson.RawValue, fn func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.coll.Database(), func(ctx context.Context) error {
-		if _, err := txn.InTurn(ctx, c.coll, id); err != nil {
-			return err
-		}
-		return fn(ctx)
-	})
 }
 
 // aggregate reads all documents in as few batches as the server allows.

@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // Remove removes the last element that equals e and reports whether there was one. It returns
@@ -48,7 +49,7 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 		if err != nil || result.MatchedCount > 0 {
 			return err == nil && result.ModifiedCount > 0, err
 		}
-		err = c.run(ctx, id, func(ctx context.Context) (err error) {
+		err = txn.RunInTurn(ctx, c.coll, id, func(ctx context.Context) (err error) {
 			removed, err = c.removeLocked(ctx, id, x)
 			return err
 		})
@@ -180,7 +181,7 @@ func (c *core) delete(ctx context.Context, id bson.RawValue) error {
 	if err != nil || result.DeletedCount > 0 {
 		return err
 	}
-	return c.run(ctx, id, func(ctx context.Context) error {
+	return txn.RunInTurn(ctx, c.coll, id, func(ctx context.Context) error {
 		onlyID := options.FindOneAndDelete().SetProjection(expr.D("_id", 1)) // also of a list that is not adopted
 		s, err := c.stateOf(fault.Single(c.coll.FindOneAndDelete(ctx, c.parent(id), onlyID)).Raw())
 		if err != nil {

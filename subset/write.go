@@ -147,10 +147,7 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 // adopting runs a write of one parent in a transaction. If the write returns errUnadopted, and so
 // has changed nothing, adopting adopts the parent and runs the write again.
 func (c *core) adopting(ctx context.Context, parent bson.RawValue, write func(ctx context.Context) error) error {
-	return c.run(ctx, func(ctx context.Context) error {
-		if _, err := txn.InTurn(ctx, c.parents, parent); err != nil {
-			return err
-		}
+	return txn.RunInTurn(ctx, c.parents, parent, func(ctx context.Context) error {
 		err := write(ctx)
 		if errors.Is(err, errUnadopted) {
 			if err := c.adopt(ctx, bson.A{parent}, nil); err != nil {
@@ -578,10 +575,7 @@ func (s *Subset[ID, T]) DeleteParent(ctx context.Context, parent ID) (items int6
 	if err != nil {
 		return 0, err
 	}
-	err = c.run(ctx, func(ctx context.Context) error {
-		if _, err := txn.InTurn(ctx, c.parents, p); err != nil {
-			return err
-		}
+	err = txn.RunInTurn(ctx, c.parents, p, func(ctx context.Context) error {
 		done, err := fault.One(c.parents.DeleteOne(ctx, byID(p)))
 		if err != nil {
 			return err

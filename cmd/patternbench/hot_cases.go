@@ -87,6 +87,7 @@ func hotElections(ctx context.Context, b *bench) []comparison {
 	for range rounds {
 		for i, write := range []op{hand, pack} {
 			var stored atomic.Int64
+			var last atomic.Pointer[error]
 			until, stop := context.WithTimeout(ctx, window)
 			start, elected := time.Now(), make(chan error)
 			go func() { elected <- set.StepDown(ctx) }()
@@ -94,14 +95,19 @@ func hotElections(ctx context.Context, b *bench) []comparison {
 			for w := range together {
 				writers.Go(func() {
 					for n := next[i] + w; until.Err() == nil; n += together {
-						if write(until, n) == nil { // else an election was in the way, or the time is over
+						if err := write(until, n); err == nil {
 							stored.Add(1)
+						} else { // an election was in the way, or the time is over
+							last.Store(&err)
 						}
 					}
 				})
 			}
 			writers.Wait()
-			times[i] = append(times[i], micros(time.Since(start))/float64(max(stored.Load(), 1)))
+			if stored.Load() == 0 {
+				check(*last.Load())
+			}
+			times[i] = append(times[i], micros(time.Since(start))/float64(stored.Load()))
 			stop()
 			next[i] += 1_000_000
 			check(<-elected)

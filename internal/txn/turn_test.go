@@ -55,12 +55,31 @@ func TestWaitsForItsTurn(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, cancel)
 		err = txn.Run(ctx, db, write)
 	})
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "calls of this process") || !fault.Undone(err) || len(sent) > 0 {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "others of this process") || !fault.Undone(err) || len(sent) > 0 {
 		t.Errorf("sent %v, %v", sent.Names(), err)
 	}
 	other.End()
 	if err := txn.Run(t.Context(), db, write); err != nil || value(t, coll, "a") != 1 || !free(coll) {
 		t.Errorf("%v, the turn is free: %v", err, free(coll))
+	}
+}
+
+// A call that joins a transaction without a command waits as well, before the first one.
+func TestJoinedCallWaitsForItsTurn(t *testing.T) {
+	db, coll := counters(t)
+	other, _ := turn.Take(t.Context(), documentA(coll))
+	sent := mongotest.Record(t, db, func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		err := txn.RunOf(ctx, db.Client(), func(ctx context.Context) error {
+			return txn.RunInTurn(ctx, comment.On(coll), values.Of("a"), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+		})
+		if !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+			t.Error(err)
+		}
+	})
+	if other.End(); len(sent) > 0 {
+		t.Errorf("sent %v", sent.Names())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -59,8 +60,16 @@ var fenceBound = 20 * time.Second // a test shortens it
 
 // Running reports whether ctx carries a session with a transaction under way.
 func Running(ctx context.Context) bool {
-	session := mongo.SessionFromContext(ctx)
+	session := sessionOf(ctx)
 	return session != nil && session.TransactionRunning()
+}
+
+// sessionOf is mongo.SessionFromContext, but is not taken for a command of the transaction.
+func sessionOf(ctx context.Context) *mongo.Session {
+	if t, ok := ctx.Value(startedKey{}).(*transaction); ok && !t.inside.session.Load() {
+		defer t.inside.session.Store(false)
+	}
+	return mongo.SessionFromContext(ctx)
 }
 
 // Run calls fn in a transaction with snapshot reads from the primary and
@@ -136,7 +145,7 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 			}
 			return fault.Unknown(err)
 		case over != nil:
-			return fault.NotDone(ended(over, cmp.Or(waited, t.behind), err))
+			return fault.NotDone(ended(over, waited, err))
 		case t.timed && cut(err), !transient(err):
 			return fault.NotDone(unsupported(err))
 		}
@@ -150,6 +159,17 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 	}
 }
 
+// RunInTurn is Run for a function that writes to one document first, and that other calls of this process may run for the
+// same document at the same time. They wait for each other, see InTurn.
+func RunInTurn(ctx context.Context, coll *comment.Collection, id bson.RawValue, fn func(ctx context.Context) error) error {
+	return Run(ctx, coll.Database(), func(ctx context.Context) error {
+		if _, err := InTurn(ctx, coll, id); err != nil {
+			return err
+		}
+		return fn(ctx)
+	})
+}
+
 // InTurn names documents that the transaction of ctx is about to write, and that other calls of this process may
 // write at the same time. Before the transaction's first command it waits for those, and reports whether there were any.
 // Later that would be too late, because the snapshot is taken: then the next attempt waits, before it begins. InTurn does
@@ -160,15 +180,19 @@ func InTurn(ctx context.Context, coll *comment.Collection, ids ...bson.RawValue)
 		return false, nil
 	}
 	for _, id := range ids {
-		of := turn.Document{Client: t.client, Name: coll.Database().Name() + "." + coll.Name() + " " + value.Key(id)}
-		if !slices.Contains(t.docs, of) {
-			t.docs = append(t.docs, of)
+		if t.docs == nil {
+			t.docs = map[turn.Document]bool{}
 		}
+		t.docs[turn.Document{Client: t.client, Name: coll.Database().Name() + "." + coll.Name() + " " + value.Key(id)}] = true
 	}
 	if t.inside.session.Load() {
 		return false, nil
 	}
-	return t.queue(ctx), ctx.Err()
+	waited = t.queue(ctx)
+	if err = ctx.Err(); err != nil && len(t.turn) < t.queued {
+		err = fmt.Errorf("%w; the call was waiting for others of this process that write the same document", err)
+	}
+	return waited, err
 }
 
 // queue waits for the turn at all documents that the transaction has named, unless it has waited for it. It reports
@@ -178,15 +202,10 @@ func (t *transaction) queue(ctx context.Context) (waited bool) {
 		return false
 	}
 	t.leave()
-	t.turn, waited = turn.Take(ctx, t.docs)
-	if t.queued = len(t.docs); len(t.turn) < t.queued {
-		t.behind = errBehind
-		return false
-	}
-	return waited
+	t.turn, waited = turn.Take(ctx, slices.Collect(maps.Keys(t.docs)))
+	t.queued = len(t.docs)
+	return waited && len(t.turn) == t.queued
 }
-
-var errBehind = errors.New("calls of this process that write the same document")
 
 // leave lets the calls behind this one have their turn.
 func (t *transaction) leave() {
@@ -244,11 +263,10 @@ type transaction struct {
 	lent    *lent
 	open    bool // the server may have one of it open
 
-	inside *used           // the context of the attempt under way
-	docs   []turn.Document // that InTurn has named
-	turn   turn.Turn       // at those
-	queued int             // the number of docs for which it has waited
-	behind error           // errBehind after it has waited in vain
+	inside *used                  // the context of the attempt under way
+	docs   map[turn.Document]bool // that InTurn has named
+	turn   turn.Turn              // at those
+	queued int                    // the number of docs for which it has waited
 }
 
 // lent is a session that Session has put into a context.
@@ -287,7 +305,7 @@ func Session(ctx context.Context, db *mongo.Database) (in context.Context, end f
 // ones saw. Without it, a snapshot may be older than a read before it, and a shard may not show yet what another has
 // shown.
 func Causal(ctx context.Context, db *mongo.Database) (in context.Context, end func()) {
-	if mongo.SessionFromContext(ctx) != nil {
+	if sessionOf(ctx) != nil {
 		return ctx, func() {}
 	}
 	in, end, _ = Session(ctx, db) // if the client is closed, the operations return that error
@@ -405,7 +423,7 @@ func (t *transaction) reset() {
 // committing commits, and lets the next call have its turn when the commit is answered, or soon after it was sent: a
 // majority may take long, and the documents can be written as soon as the primary has the commit.
 func (t *transaction) committing(late context.Context) error {
-	if len(t.turn) == 0 {
+	if len(t.docs) == 0 {
 		return t.commit(late)
 	}
 	sent := time.AfterFunc(applied, t.turn.End)

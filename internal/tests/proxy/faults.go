@@ -43,13 +43,11 @@ const (
 	WriteConflict         = 112
 	Unauthorized          = 13
 	InterruptedAtShutdown = 11600
-
-	InterruptedDueToElection = 11602
-
-	NotWritablePrimary = 10107
+	NotWritablePrimary    = 10107
 
 	overloaded        = 462 // IngressRequestRateLimitExceeded, of MongoDB 8.2
 	noSuchTransaction = 251
+	interrupted       = 11602 // InterruptedDueToReplStateChange
 
 	transient = "TransientTransactionError"
 	retryable = "RetryableWriteError"
@@ -72,7 +70,7 @@ var (
 	// question to the majority.
 	NotSure = Fault{Lost: true, Answer: func(bson.Raw) bson.Raw {
 		return marshal(bson.D{{Key: "ok", Value: 0.0}, {Key: "code", Value: noSuchTransaction}, {Key: "codeName", Value: "NoSuchTransaction"},
-			{Key: "errmsg", Value: "not known, says the proxy"}, {Key: "writeConcernError", Value: bson.D{{Key: "code", Value: InterruptedDueToElection}, {Key: "errmsg", Value: "an election"}}}})
+			{Key: "errmsg", Value: "not known, says the proxy"}, {Key: "writeConcernError", Value: bson.D{{Key: "code", Value: interrupted}, {Key: "errmsg", Value: "an election"}}}})
 	}}
 )
 

@@ -104,7 +104,9 @@ func start(t *testing.T, program, uri string) *process {
 	testkit.OK(t, err)
 	testkit.OK(t, cmd.Start())
 	t.Cleanup(func() { _, _ = in.Close(), cmd.Wait() })
-	return &process{in, bufio.NewScanner(out)}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 16<<20)
+	return &process{in, lines}
 }
 
 // does fails t unless the process has done a command. A scenario or pattern that it does not know is newer.
