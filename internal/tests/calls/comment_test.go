@@ -2,7 +2,6 @@ package calls_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -72,19 +71,26 @@ func TestCommentOfTheCaller(t *testing.T) {
 	}
 }
 
-// The profiler of the server names the call.
+// The profiler of the server names the call of each package. Those of the root send no command with a comment of their own.
 func TestProfiler(t *testing.T) {
-	db := mongotest.Database(t)
-	s := testkit.Must(subset.New[int, bson.D](db.Collection("products"), db.Collection("reviews"), nil))
-	admin := mongotest.Admin(t, db)
-	testkit.OK(t, admin.RunCommand(t.Context(), testkit.D("profile", 2)).Err())
-	if _, err := s.Top(t.Context(), 1); !errors.Is(err, mongopatterns.ErrNoParent) {
-		t.Fatal(err)
-	}
-	testkit.OK(t, admin.RunCommand(t.Context(), testkit.D("profile", 0)).Err())
-	n := testkit.Value[int64](t)(admin.Collection("system.profile").CountDocuments(t.Context(), testkit.D("command.comment", "mongopatterns subset.Top")))
-	if n != 1 {
-		t.Errorf("%d lines of the profiler name the call", n)
+	for _, p := range registry.Patterns() {
+		if p.Package == "mongopatterns" {
+			continue
+		}
+		row := slices.Concat(p.Writes, p.Reads)[0]
+		t.Run(row.Name, func(t *testing.T) {
+			t.Parallel()
+			ctx, db := t.Context(), mongotest.Database(t)
+			admin := mongotest.Admin(t, db)
+			call := row.Start(&registry.Scene{T: t, DB: db})
+			testkit.OK(t, admin.RunCommand(ctx, testkit.D("profile", 2)).Err())
+			testkit.Must(call.Do(ctx))
+			testkit.OK(t, admin.RunCommand(ctx, testkit.D("profile", 0)).Err())
+			profiled := testkit.D("command.comment", commentOf(row))
+			if n := testkit.Count(t, admin.Collection("system.profile"), profiled); n == 0 {
+				t.Errorf("no line of the profiler carries %q", commentOf(row))
+			}
+		})
 	}
 }
 
