@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
@@ -270,6 +271,22 @@ func TestManyApart(t *testing.T) {
 				t.Fatalf("%v: %d bytes of %s", dry, len(c.Body), c.Name)
 			}
 		}
+	}
+}
+
+// Companions that were moved before the server refuses one are Done.
+func TestApartUntilARefusal(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	testkit.OK(t, db.CreateCollection(t.Context(), "comments_old", options.CreateCollection().SetValidator(d("text", d("$ne", "refused")))))
+	j := openTrips(t, db)
+	testkit.Insert(t, j.oldTrips, d("_id", 0, "archived_at", on(9)))
+	for i := range 55 {
+		testkit.Insert(t, j.comments, d("_id", i, "trip_id", 0, "text", map[bool]string{true: "refused"}[i == 54]))
+	}
+	result, err := j.Repair(t.Context(), &mongopatterns.Work{BatchSize: 10})
+	if err != nil || result.Done != 50 || result.Failed != 1 || testkit.Count(t, j.oldComments, all) != 50 {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
 

@@ -224,13 +224,13 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 			Add(total, result) // what was done before the error
 			return err
 		}
+		total.Done += result.Done
+		done += result.Done
 		if len(batch) == 1 {
 			total.Examined++
 			Fail(total, collection, batch[0].Lookup("_id"), err)
 			return nil
 		}
-		total.Done += result.Done
-		done += result.Done
 		for _, part := range [][]bson.Raw{batch[:len(batch)/2], batch[len(batch)/2:]} {
 			if err := apart(ctx, collection, part, strict, total, progress, do); err != nil {
 				return err
