@@ -134,8 +134,10 @@ func (w *way) accompany(ctx context.Context, parents []bson.Raw) (refused []refu
 		return nil, err
 	}
 	stay := keysOf(refused)
+	leaving := slices.DeleteFunc(transfer.IDs(parents), func(id bson.RawValue) bool { return stay[value.Key(id)] })
 	for i, l := range loads {
 		loads[i].docs = slices.DeleteFunc(l.docs, func(doc bson.Raw) bool { return stay[value.Key(value.Lookup(doc, l.field))] })
+		loads[i].filter = l.of(leaving) // on shards, a companion of another parent can have the same _id
 	}
 	return refused, deliver(ctx, loads)
 }

@@ -324,6 +324,29 @@ func TestCompanionsOnShards(t *testing.T) {
 	same(t, 2, testkit.Count(t, j.comments, all))
 }
 
+// A comment of a trip that stays can have, on another shard, the _id of one that leaves. It does not get in its way.
+func TestCompanionsThatStayOnShards(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := mongotest.Sharded(t, 2)
+	j := openTrips(t, cluster.Database(t))
+	testkit.OK(t, cluster.Shard(ctx, j.comments, d("trip_id", 1), d("trip_id", 2)))
+	for trip := 1; trip <= 2; trip++ {
+		testkit.Insert(t, j.trips, d("_id", trip, "at", on(trip)))
+		testkit.Insert(t, j.oldTrips, d("_id", trip, "at", on(trip), "archived_at", on(9)))
+		testkit.Insert(t, j.comments, d("_id", "c", "trip_id", trip))
+	}
+	testkit.Insert(t, j.comments, d("_id", "d", "trip_id", 2))
+	testkit.Insert(t, j.oldComments, d("_id", "d", "trip_id", 2, "text", "other"))
+	result, err := j.Move(ctx, all, nil)
+	if err != nil || result.Done != 1 || result.Failed != 1 || result.Conflicts != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, []any{int32(2)}, ids(t, j.trips))
+	same(t, 2, testkit.Count(t, j.comments, d("trip_id", 2)))
+	same(t, 1, testkit.Count(t, j.oldComments, d("trip_id", 1)))
+}
+
 // Trips move to and fro while programs comment them. Those that write to the trip in the same transaction find it
 // or not, and nobody sees one side of what belongs together. What others add is Apart at most.
 func TestCompanionsModel(t *testing.T) {
