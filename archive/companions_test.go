@@ -231,6 +231,14 @@ func TestCompanionInArray(t *testing.T) {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}
+	// Those that Repair counts stay, and the others of the same trip move.
+	testkit.Insert(t, j.comments, d("_id", 6, "trip_id", 2))
+	testkit.Update(t, j.comments, d("_id", 1), d("$set", d("trip_id", bson.A{0, 2})))
+	result, err = j.Repair(t.Context(), nil)
+	if err != nil || result.Done != 1 || result.Remaining != 3 || result.Failed != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, []any{int32(1), int32(2)}, ids(t, j.comments))
 }
 
 // The _ids of companions need not fit in one filter. They are counted only: a transaction of so many would need more of the
@@ -272,6 +280,41 @@ func TestManyApart(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A transaction holds the documents of the companions that it moves, and not all of a batch.
+func TestApartHoldsItsOwn(t *testing.T) {
+	t.Parallel()
+	j := trips(t)
+	for i := range 20 {
+		testkit.Insert(t, j.oldTrips, d("_id", i, "archived_at", on(9)))
+		for c := range 20 {
+			testkit.Insert(t, j.comments, d("_id", 100*i+c, "trip_id", i))
+		}
+	}
+	held := 0
+	for _, c := range mongotest.Record(t, j.db, func() { done(t, 400)(j.Repair(t.Context(), &mongopatterns.Work{BatchSize: 20})) }).Named("update") {
+		held += int(c.Reply.Lookup("nModified").AsInt64())
+	}
+	same(t, 2*20, held) // each trip is marked and unmarked once
+}
+
+// The field of a companion may be its _id, or in it.
+func TestApartByID(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	live, old := db.Collection("trips"), db.Collection("trips_old")
+	routes, oldRoutes, stops, oldStops := db.Collection("routes"), db.Collection("routes_old"), db.Collection("stops"), db.Collection("stops_old")
+	a := open(t, live, old, &archive.Options{TimeField: "at", Companions: []archive.Companion{
+		{Live: routes, Archived: oldRoutes, Field: "_id"}, {Live: stops, Archived: oldStops, Field: "_id.trip"}}})
+	testkit.OK(t, a.EnsureIndexes(t.Context()))
+	testkit.Insert(t, old, d("_id", 1, "archived_at", on(9)))
+	testkit.Insert(t, routes, d("_id", 1))
+	testkit.Insert(t, stops, d("_id", d("trip", 1, "n", 1)), d("_id", d("trip", 1, "n", 2)))
+	done(t, 3)(a.Repair(t.Context(), nil))
+	same(t, 1, testkit.Count(t, oldRoutes, all))
+	same(t, 2, testkit.Count(t, oldStops, all))
+	same(t, []string{}, testkit.Problems(t, a))
 }
 
 // Companions that were moved before the server refuses one are Done.
