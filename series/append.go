@@ -337,10 +337,11 @@ func (b *block) marked() bson.Raw {
 }
 
 // A room is the document of a window to write to next, and how much this process may add before it checks
-// how full the document is: a sixteenth of the block's most and of MaxBytes.
+// how full the document is: a sixteenth of MaxCount and of MaxBytes. Rows count in shares of MaxCount, so that a row
+// of which a document takes half as many counts twice.
 type room struct {
-	seq         int64
-	rows, bytes int
+	seq           int64
+	shares, bytes int
 }
 
 // open selects the document with a block's number if it has room, is of the block's place, and does not hold the block
@@ -439,9 +440,10 @@ func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Resu
 func (c *store) place(blocks []*block) {
 	for _, b := range blocks {
 		b.sure = false
+		shares := b.rows * c.opts.MaxCount / b.most
 		b.least = c.rooms.Change(b.Key, func(r room) room {
-			if b.sure = r.rows >= b.rows && r.bytes >= b.bytes; b.sure {
-				r.rows, r.bytes = r.rows-b.rows, r.bytes-b.bytes
+			if b.sure = r.shares >= shares && r.bytes >= b.bytes; b.sure {
+				r.shares, r.bytes = r.shares-shares, r.bytes-b.bytes
 			}
 			return r
 		}).seq
@@ -453,7 +455,7 @@ func (c *store) place(blocks []*block) {
 func (c *store) remember(b *block) {
 	if !b.sure {
 		c.rooms.Change(b.Key, func(room) room {
-			return room{b.seq, b.most / 16, min(c.opts.MaxBytes/16, largestRoom)}
+			return room{b.seq, c.opts.MaxCount / 16, min(c.opts.MaxBytes/16, largestRoom)}
 		})
 	}
 }
