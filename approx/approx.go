@@ -272,13 +272,14 @@ func (c *core) of(key bson.RawValue) bson.D {
 	if c.KeyField == "_id" {
 		return expr.D("_id", value.Equal(key))
 	}
-	one := expr.Op("$not", expr.Op("$type", "array"))
-	filter := expr.D(c.KeyField, append(expr.D("$eq", key), one...))
+	filter := expr.D(c.KeyField, expr.D("$eq", key, "$not", anArray))
 	for _, above := range fieldpath.Above(c.KeyField) {
-		filter = append(filter, expr.Element(above, one))
+		filter = append(filter, expr.Element(above, expr.Op("$not", anArray)))
 	}
 	return filter
 }
+
+var anArray = expr.Fixed(expr.Op("$type", "array"))
 
 // chunk limits the writes of one command.
 const chunk = 1000

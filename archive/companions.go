@@ -134,8 +134,10 @@ func (w *way) accompany(ctx context.Context, parents []bson.Raw) (refused []refu
 		return nil, err
 	}
 	stay := keysOf(refused)
+	leaving := slices.DeleteFunc(transfer.IDs(parents), func(id bson.RawValue) bool { return stay[value.Key(id)] })
 	for i, l := range loads {
 		loads[i].docs = slices.DeleteFunc(l.docs, func(doc bson.Raw) bool { return stay[value.Key(value.Lookup(doc, l.field))] })
+		loads[i].filter = l.of(leaving) // on shards, a companion of another parent can have the same _id
 	}
 	return refused, deliver(ctx, loads)
 }
@@ -359,13 +361,17 @@ func (s stray) finish(ctx context.Context, batch []bson.Raw, work mongopatterns.
 	if err != nil || len(lost) == 0 {
 		return err
 	}
-	scan := maintain.Scan{Filter: s.of(transfer.IDs(lost)), Projection: expr.D("_id", 1), Whole: true}
+	scan := maintain.Scan{Filter: s.of(transfer.IDs(lost)), Projection: expr.D("_id", 1, "of", expr.Field(s.field)), Whole: true}
 	for part, err := range maintain.Batches(ctx, s.from, work, scan) {
 		if err != nil {
 			return err
 		}
-		for ids := range value.Chunks(transfer.IDs(part)) {
-			if err := s.bring(ctx, lost, ids, work, result); err != nil {
+		strays := make([]bson.RawValue, len(part))
+		for i, doc := range part {
+			strays[i] = value.Embedded(doc)
+		}
+		for some := range value.Chunks(strays) { // with what they name, as the filter has both
+			if err := s.bring(ctx, lost, some, work, result); err != nil {
 				return err
 			}
 		}
@@ -373,36 +379,57 @@ func (s stray) finish(ctx context.Context, batch []bson.Raw, work mongopatterns.
 	return nil
 }
 
-// bring moves strays, by their _ids, to those documents that are still on the other side.
-func (s stray) bring(ctx context.Context, lost []bson.Raw, ids []bson.RawValue, work mongopatterns.Work, result *mongopatterns.Result) error {
+// named returns the _ids of strays, and those of the documents that they belong to. It leaves out strays that name their
+// documents in an array, which stay.
+func named(lost []bson.Raw, strays []bson.RawValue) (ids []bson.RawValue, parents []bson.Raw) {
+	names := map[string]bool{}
+	for _, v := range strays {
+		if of := v.Document().Lookup("of"); of.Type != bson.TypeArray {
+			ids = append(ids, v.Document().Lookup("_id"))
+			names[value.Key(of)] = true
+		}
+	}
+	for _, doc := range lost {
+		if names[value.Key(doc.Lookup("_id"))] {
+			parents = append(parents, doc)
+		}
+	}
+	return ids, parents
+}
+
+// bring moves strays, each given as {_id, of}, to those of their documents that are still on the other side.
+//
+// Cost: 8 round trips.
+func (s stray) bring(ctx context.Context, lost []bson.Raw, strays []bson.RawValue, work mongopatterns.Work, result *mongopatterns.Result) error {
+	ids, parents := named(lost, strays)
 	var l load
 	var differ []bson.Raw
 	err := maintain.Once(ctx, s.from.Database(), func(ctx context.Context) error {
 		l, differ = load{companion: s.companion}, nil
-		lost, err := s.lost(ctx, lost)
+		lost, err := s.lost(ctx, parents)
 		if err != nil || len(lost) == 0 {
 			return err
 		}
-		parents := transfer.IDs(lost)
 		if !work.DryRun { // they must not leave while their companions arrive
-			if err := hold.Documents(ctx, s.parentsThere, expr.D("_id", expr.Op("$in", parents))); err != nil {
+			if err := hold.Documents(ctx, s.parentsThere, expr.D("_id", expr.Op("$in", transfer.IDs(lost)))); err != nil {
 				return err
 			}
 		}
 		room := math.MaxInt // they are a batch
-		l.filter = append(s.of(parents), expr.Element("_id", expr.Op("$in", ids)))
+		l.filter = append(s.of(transfer.IDs(lost)), expr.Element("_id", expr.Op("$in", ids)))
 		if _, err := l.read(ctx, &room); err != nil {
 			return err
 		}
 		if differ, err = l.compare(ctx); err != nil || work.DryRun {
 			return err
 		}
-		l.filter = s.of(parents) // deliver adds the _ids
+		l.filter = s.of(transfer.IDs(lost)) // deliver adds the _ids
 		return deliver(ctx, []load{l})
 	})
-	if err == nil {
-		result.Done += int64(len(l.docs))
-		result.Remaining += int64(len(differ))
+	if err != nil {
+		return err
 	}
-	return err
+	result.Done += int64(len(l.docs))
+	result.Remaining += int64(len(differ))
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
@@ -230,6 +231,14 @@ func TestCompanionInArray(t *testing.T) {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}
+	// Those that Repair counts stay, and the others of the same trip move.
+	testkit.Insert(t, j.comments, d("_id", 6, "trip_id", 2))
+	testkit.Update(t, j.comments, d("_id", 1), d("$set", d("trip_id", bson.A{0, 2})))
+	result, err = j.Repair(t.Context(), nil)
+	if err != nil || result.Done != 1 || result.Remaining != 3 || result.Failed != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, []any{int32(1), int32(2)}, ids(t, j.comments))
 }
 
 // The _ids of companions need not fit in one filter. They are counted only: a transaction of so many would need more of the
@@ -273,6 +282,57 @@ func TestManyApart(t *testing.T) {
 	}
 }
 
+// A transaction holds the documents of the companions that it moves, and not all of a batch.
+func TestApartHoldsItsOwn(t *testing.T) {
+	t.Parallel()
+	j := trips(t)
+	for i := range 20 {
+		testkit.Insert(t, j.oldTrips, d("_id", i, "archived_at", on(9)))
+		for c := range 20 {
+			testkit.Insert(t, j.comments, d("_id", 100*i+c, "trip_id", i))
+		}
+	}
+	held := 0
+	for _, c := range mongotest.Record(t, j.db, func() { done(t, 400)(j.Repair(t.Context(), &mongopatterns.Work{BatchSize: 20})) }).Named("update") {
+		held += int(c.Reply.Lookup("nModified").AsInt64())
+	}
+	same(t, 2*20, held) // each trip is marked and unmarked once
+}
+
+// The field of a companion may be its _id, or in it.
+func TestApartByID(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	live, old := db.Collection("trips"), db.Collection("trips_old")
+	routes, oldRoutes, stops, oldStops := db.Collection("routes"), db.Collection("routes_old"), db.Collection("stops"), db.Collection("stops_old")
+	a := open(t, live, old, &archive.Options{TimeField: "at", Companions: []archive.Companion{
+		{Live: routes, Archived: oldRoutes, Field: "_id"}, {Live: stops, Archived: oldStops, Field: "_id.trip"}}})
+	testkit.OK(t, a.EnsureIndexes(t.Context()))
+	testkit.Insert(t, old, d("_id", 1, "archived_at", on(9)))
+	testkit.Insert(t, routes, d("_id", 1))
+	testkit.Insert(t, stops, d("_id", d("trip", 1, "n", 1)), d("_id", d("trip", 1, "n", 2)))
+	done(t, 3)(a.Repair(t.Context(), nil))
+	same(t, 1, testkit.Count(t, oldRoutes, all))
+	same(t, 2, testkit.Count(t, oldStops, all))
+	same(t, []string{}, testkit.Problems(t, a))
+}
+
+// Companions that were moved before the server refuses one are Done.
+func TestApartUntilARefusal(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	testkit.OK(t, db.CreateCollection(t.Context(), "comments_old", options.CreateCollection().SetValidator(d("text", d("$ne", "refused")))))
+	j := openTrips(t, db)
+	testkit.Insert(t, j.oldTrips, d("_id", 0, "archived_at", on(9)))
+	for i := range 55 {
+		testkit.Insert(t, j.comments, d("_id", i, "trip_id", 0, "text", map[bool]string{true: "refused"}[i == 54]))
+	}
+	result, err := j.Repair(t.Context(), &mongopatterns.Work{BatchSize: 10})
+	if err != nil || result.Done != 50 || result.Failed != 1 || testkit.Count(t, j.oldComments, all) != 50 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 // On shards an _id is that of one document a shard: a comment is compared with the one that is as it is.
 func TestCompanionsOnShards(t *testing.T) {
 	t.Parallel()
@@ -305,6 +365,29 @@ func TestCompanionsOnShards(t *testing.T) {
 		}
 	}
 	same(t, 2, testkit.Count(t, j.comments, all))
+}
+
+// A comment of a trip that stays can have, on another shard, the _id of one that leaves. It does not get in its way.
+func TestCompanionsThatStayOnShards(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := mongotest.Sharded(t, 2)
+	j := openTrips(t, cluster.Database(t))
+	testkit.OK(t, cluster.Shard(ctx, j.comments, d("trip_id", 1), d("trip_id", 2)))
+	for trip := 1; trip <= 2; trip++ {
+		testkit.Insert(t, j.trips, d("_id", trip, "at", on(trip)))
+		testkit.Insert(t, j.oldTrips, d("_id", trip, "at", on(trip), "archived_at", on(9)))
+		testkit.Insert(t, j.comments, d("_id", "c", "trip_id", trip))
+	}
+	testkit.Insert(t, j.comments, d("_id", "d", "trip_id", 2))
+	testkit.Insert(t, j.oldComments, d("_id", "d", "trip_id", 2, "text", "other"))
+	result, err := j.Move(ctx, all, nil)
+	if err != nil || result.Done != 1 || result.Failed != 1 || result.Conflicts != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, []any{int32(2)}, ids(t, j.trips))
+	same(t, 2, testkit.Count(t, j.comments, d("trip_id", 2)))
+	same(t, 1, testkit.Count(t, j.oldComments, d("trip_id", 1)))
 }
 
 // Trips move to and fro while programs comment them. Those that write to the trip in the same transaction find it

@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -252,7 +253,7 @@ type block struct {
 	seq     int64
 	sure    bool // whether its document is known to have room
 	stored  bool
-	refused error // by the server, which would refuse the block again
+	refused error // by the server, or for a document of its window: the block would be refused again
 }
 
 // sealed packs the batch once, for all attempts to store it.
@@ -337,10 +338,11 @@ func (b *block) marked() bson.Raw {
 }
 
 // A room is the document of a window to write to next, and how much this process may add before it checks
-// how full the document is: a sixteenth of the block's most and of MaxBytes.
+// how full the document is: a sixteenth of MaxCount and of MaxBytes. Rows count in shares of MaxCount, so that a row
+// of which a document takes half as many counts twice.
 type room struct {
-	seq         int64
-	rows, bytes int
+	seq           int64
+	shares, bytes int
 }
 
 // open selects the document with a block's number if it has room, is of the block's place, and does not hold the block
@@ -368,19 +370,18 @@ func (c *store) open(b *block) bson.Raw {
 }
 
 // save sends blocks, and sends a block again if its document was full or might hold it already. It sets
-// stored on those that are.
+// stored on those that are, and refused on those that nobody can store.
 //
 // Cost: that of a batch of AppendMany.
 func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
+	all := blocks
 	c.place(blocks)
 	for attempt := 0; len(blocks) > 0; attempt++ {
 		if txn.Running(ctx) || attempt > 0 {
-			skipped := 0
-			if blocks, skipped, err = c.locate(ctx, blocks); err != nil {
+			if blocks, err = c.locate(ctx, blocks, &r); err != nil {
 				return r, err
 			}
-			r.Skipped += int64(skipped)
 			if len(blocks) == 0 {
 				break
 			}
@@ -395,6 +396,11 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 			}
 		}
 		blocks = again
+	}
+	for _, b := range all {
+		if b.refused != nil {
+			return r, b.refused
+		}
 	}
 	return r, ctx.Err()
 }
@@ -439,9 +445,10 @@ func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Resu
 func (c *store) place(blocks []*block) {
 	for _, b := range blocks {
 		b.sure = false
+		shares := b.rows * c.opts.MaxCount / b.most
 		b.least = c.rooms.Change(b.Key, func(r room) room {
-			if b.sure = r.rows >= b.rows && r.bytes >= b.bytes; b.sure {
-				r.rows, r.bytes = r.rows-b.rows, r.bytes-b.bytes
+			if b.sure = r.shares >= shares && r.bytes >= b.bytes; b.sure {
+				r.shares, r.bytes = r.shares-shares, r.bytes-b.bytes
 			}
 			return r
 		}).seq
@@ -453,25 +460,35 @@ func (c *store) place(blocks []*block) {
 func (c *store) remember(b *block) {
 	if !b.sure {
 		c.rooms.Change(b.Key, func(room) room {
-			return room{b.seq, b.most / 16, min(c.opts.MaxBytes/16, largestRoom)}
+			return room{b.seq, c.opts.MaxCount / 16, min(c.opts.MaxBytes/16, largestRoom)}
 		})
 	}
 }
 
 // locate assigns blocks the newest document of their window, or the one after it if that is full. It
-// removes the blocks that their windows hold already.
+// removes the blocks that their windows hold already, and refuses those of a misplaced document. In a transaction such a
+// document is an error.
 //
 // Cost: 1 round trip.
-func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, skipped int, err error) {
+func (c *store) locate(ctx context.Context, blocks []*block, r *mongopatterns.Result) (left []*block, err error) {
 	found, err := c.newest(ctx, blocks)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	for _, b := range blocks {
 		n := found[b.Key]
 		if n.held[b.id] {
-			skipped += b.rows
+			r.Skipped += int64(b.rows)
 			b.stored = true
+			continue
+		}
+		if n.misplaced != nil && txn.Running(ctx) {
+			return nil, n.misplaced
+		}
+		if n.misplaced != nil {
+			b.refused = n.misplaced
+			maintain.Fail(r, c.Coll.Name(), n.id, n.misplaced)
+			r.Failed += int64(b.rows - 1)
 			continue
 		}
 		b.sure = false
@@ -481,16 +498,19 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 		}
 		left = append(left, b)
 	}
-	return left, skipped, nil
+	return left, nil
 }
 
 // A newest is what a window has: its newest document, -1 without one, whether its bytes fill that, how many measurements
-// it has, and the blocks that the window holds in any of its documents.
+// it has, and the blocks that the window holds in any of its documents. misplaced names a document, by its id, that only
+// its _id puts into the window.
 type newest struct {
-	seq   int64
-	full  bool
-	count int64
-	held  map[int64]bool
+	seq       int64
+	full      bool
+	count     int64
+	held      map[int64]bool
+	id        bson.RawValue
+	misplaced error
 }
 
 // newest reads the windows of blocks.
@@ -521,7 +541,12 @@ func (c *store) newest(ctx context.Context, blocks []*block) (map[string]*newest
 		}
 		n := found[c.KeyOf(doc)]
 		if n == nil {
-			return nil, fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: %q or %q is an array", fault.ErrMalformed, c.Series, c.Start))
+			id := doc.Lookup("_id")
+			err := fault.Refuse(fault.Of(id, fmt.Errorf("%w: %q or %q equals that of the window and differs from it, as an array does", fault.ErrMalformed, c.Series, c.Start)))
+			if n = found[c.KeyOfID(id)]; n == nil {
+				return nil, err
+			}
+			n.id, n.misplaced = id, err
 		}
 		c.see(n, doc)
 	}

@@ -202,6 +202,15 @@ func TestRollOver(t *testing.T) {
 	testkit.Healthy(t, s)
 }
 
+// wide is a measurement of a thousand fields. A document takes some 4190 of them.
+func wide() bson.D {
+	m := bson.D{{Key: "timestamp", Value: day}}
+	for i := range 1000 {
+		m = append(m, bson.E{Key: fmt.Sprint("f", i), Value: int32(7)})
+	}
+	return m
+}
+
 // Measurements of many fields that hardly change take few bytes packed, and a document of them has no more values than
 // memory can hold.
 func TestWideMeasurements(t *testing.T) {
@@ -209,11 +218,7 @@ func TestWideMeasurements(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	s := open[string, bson.D](t, coll, timeseries.Days(nil), nil)
 	const rows = 5000
-	m := bson.D{{Key: "timestamp", Value: day}}
-	for i := range 1000 {
-		m = append(m, bson.E{Key: fmt.Sprint("f", i), Value: int32(7)})
-	}
-	appendMany(t, s, "s", slices.Repeat([]bson.D{m}, rows)...)
+	appendMany(t, s, "s", slices.Repeat([]bson.D{wide()}, rows)...)
 	_, err := s.Compact(t.Context(), nil)
 	testkit.OK(t, err)
 	testkit.Healthy(t, s)
@@ -224,6 +229,25 @@ func TestWideMeasurements(t *testing.T) {
 	if len(counts) != 2 || counts[0]+counts[1] != rows {
 		t.Errorf("%v", counts)
 	}
+}
+
+// A small measurement, of which a document takes many, gives a writer no room for as many large ones.
+func TestRoomOfAnother(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := &series.Options{MaxCount: 1 << 20, MaxBytes: 8 << 20}
+	appendMany(t, open[string, bson.D](t, coll, timeseries.Days(nil), o), "s", slices.Repeat([]bson.D{wide()}, 4000)...)
+	s := open[string, bson.D](t, coll, timeseries.Days(nil), o)
+	appendMany(t, s, "s", wide()[:1])
+	const rows = 1500
+	result, err := s.AppendMany(t.Context(), timeseries.Of("s", slices.Repeat([]bson.D{wide()}, rows)...), &mongopatterns.Work{BatchSize: 100})
+	if err != nil || result.Done != rows {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if n := testkit.Count(t, coll, bson.D{{Key: "count", Value: bson.D{{Key: "$gt", Value: 4190 * 17 / 16}}}}); n > 0 {
+		t.Error(testkit.Stored[bson.Raw](t, coll)[0].Lookup("count"))
+	}
+	testkit.Healthy(t, s)
 }
 
 // Those of one time are read in the order in which they came, compacted or not.

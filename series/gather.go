@@ -54,18 +54,19 @@ type gatherer struct {
 	bytes   int
 }
 
-// A RefusedError returns the measurements of a flush that the server refused. All others are stored or wait
-// for the next flush. It wraps the server's error.
+// A RefusedError returns the measurements of a flush that the server refused, or whose window has a document with
+// another series or start than its _id says (ErrMalformed). All others are stored or wait for the next flush. It
+// wraps the error.
 type RefusedError[ID, M any] struct {
 	Refused []Refused[ID, M]
 	err     error
 }
 
-// Refused has measurements of one series and window that the server refused.
+// Refused has measurements of one series and window that were refused.
 type Refused[ID, M any] struct {
 	Series       ID
 	Measurements []M
-	Err          error // the server's
+	Err          error // the server's, or an ErrMalformed
 }
 
 // Error returns the message of the flush.

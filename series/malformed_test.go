@@ -42,6 +42,53 @@ func TestPlaceInAnArray(t *testing.T) {
 	}
 }
 
+// Such a document is in the way of its own window only: a Gatherer stores what others get, also in a next document, and
+// hands back the rest. So does Adopt.
+func TestOneMisplaced(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	coll, src := db.Collection("c"), db.Collection("src")
+	o := &series.Options{MaxCount: 16}
+	s := open[string, event](t, coll, timeseries.Every(time.Minute), o)
+	appendMany(t, s, "s", event{Timestamp: at(0, 0, 0)}, event{Timestamp: at(0, 1, 0)})
+	testkit.Update(t, coll, bson.D{{Key: "start", Value: at(0, 0, 0)}}, bson.D{{Key: "$set", Value: bson.D{{Key: "start", Value: bson.A{at(0, 0, 0)}}}}})
+	g, err := series.NewGatherer(open[string, event](t, coll, timeseries.Every(time.Minute), o), nil)
+	testkit.OK(t, err)
+	lost := []event{{Timestamp: at(0, 0, 10)}, {Timestamp: at(0, 0, 11)}}
+	for range 3 {
+		for _, m := range lost {
+			testkit.OK(t, g.Append(ctx, "s", m))
+		}
+		for i := range 16 { // each time the minute's document is full
+			testkit.OK(t, g.Append(ctx, "s", event{Timestamp: at(0, 1, i)}))
+		}
+		result, err := g.Flush(ctx)
+		var refused *series.RefusedError[string, event]
+		if !errors.As(err, &refused) || !errors.Is(err, mongopatterns.ErrMalformed) || result.Done != 16 || result.Failed != 2 || len(result.Failures) != 1 {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		testkit.Equal(t, lost, refused.Refused[0].Measurements)
+	}
+	testkit.Equal(t, 0, g.Waiting())
+	testkit.Insert(t, src, plainDoc(1, 1), plainDoc(2, 60), plainDoc(3, 120))
+	got, err := s.Adopt(ctx, src, nil, nil)
+	if err != nil || got.Done != 2 || got.Failed != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	testkit.Equal(t, 1+4+1, testkit.Count(t, coll, bson.D{}))
+}
+
+// A block that such a document holds, here with a symbol, is stored: it is not handed back as refused.
+func TestMisplacedHolds(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{BatchField: "batches"})
+	appendMany(t, s, "s", seconds(3)...)
+	testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "series", Value: bson.Symbol("s")}}}})
+	result(t, mongopatterns.Result{Examined: 3, Skipped: 3})(s.AppendMany(t.Context(), timeseries.Of("s", seconds(3)...), nil))
+}
+
 // Documents whose fields somebody has typed by hand, of any type, make no call panic. What cannot be read is an
 // error that names the document; what follows from the measurements is repaired, and the rest is
 // reported.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -94,6 +95,30 @@ func TestCheckAndRepair(t *testing.T) {
 	for range s.Check(t.Context(), nil) { // the loop may end early
 		break
 	}
+}
+
+// A value that no document has as its _id is an orphan, and does not keep Check from naming others.
+func TestOrphansOfNone(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, review](t, db, reviewOptions())
+	insert(t, db.Collection("parents"), d("_id", "a1"))
+	_, err := s.Adopt(t.Context(), nil)
+	must(t, err)
+	insert(t, db.Collection("items"), d("_id", 1, "product_id", "a1"), d("_id", 2, "product_id", bson.Undefined{}),
+		d("_id", 3, "product_id", bson.Regex{Pattern: "^a("}), d("_id", 4, "product_id", 77), d("_id", 5, "product_id", bson.A{77, 78}))
+	var found []string
+	for p, err := range s.Check(t.Context(), nil) {
+		must(t, err)
+		if p.Kind == mongopatterns.Orphan {
+			found = append(found, p.String())
+		}
+	}
+	slices.Sort(found)
+	same(t, "orphans", []string{"subset: items 2: orphan: product_id is null: 1 documents",
+		`subset: items 3: orphan: product_id is {"$regularExpression":{"pattern":"^a(","options":""}}: 1 documents`,
+		"subset: items 4: orphan: product_id is 77: 1 documents",
+		`subset: items 5: orphan: product_id is [{"$numberInt":"77"},{"$numberInt":"78"}]: 1 documents`}, found)
 }
 
 // N, the order, the fields, the aggregates can change later.

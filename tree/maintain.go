@@ -18,7 +18,7 @@ const (
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
 	// WrongOrder: children of the node (or roots) lack an order, share one, or have one that is not a whole number within
-	// ±2^62.
+	// ±2^61.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
 )
 

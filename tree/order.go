@@ -134,9 +134,9 @@ type siblingOrder interface {
 const orderGap = 1 << 16
 
 // orderMax is the greatest order, and -orderMax the least, that a node may have which gives another its order: no sum or
-// difference of four such numbers and some gaps overflows, as where Promote moves siblings up by the distance between
-// children. Only other code writes greater numbers.
-const orderMax = math.MaxInt64 / 8
+// difference of three such numbers and some gaps overflows, as where Promote moves siblings up by the distance between
+// children. Only other code writes greater numbers. It admits times in nanoseconds, such as those of UnixNano.
+const orderMax = math.MaxInt64 / 4
 
 // gaps order siblings by an OrderField; without one siblings are not ordered.
 type gaps struct{ oneParent }

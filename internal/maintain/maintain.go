@@ -224,13 +224,13 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 			Add(total, result) // what was done before the error
 			return err
 		}
+		total.Done += result.Done
+		done += result.Done
 		if len(batch) == 1 {
 			total.Examined++
 			Fail(total, collection, batch[0].Lookup("_id"), err)
 			return nil
 		}
-		total.Done += result.Done
-		done += result.Done
 		for _, part := range [][]bson.Raw{batch[:len(batch)/2], batch[len(batch)/2:]} {
 			if err := apart(ctx, collection, part, strict, total, progress, do); err != nil {
 				return err
@@ -267,12 +267,19 @@ func Check(ctx context.Context, coll *comment.Collection, work *mongopatterns.Wo
 }
 
 // Orphans yields a copy of problem for each value of a field of coll that is not the _id of a document of
-// parents. Have is the value, ID the _id of one of the documents with it. Before it reports a batch, it reads
-// the batch again in one snapshot.
+// parents. Have is the value, null for undefined, and ID the _id of one of the documents with it. Before it reports a
+// batch, it reads again in one snapshot what could be an _id.
 //
 // Cost: a scan of coll; 3 round trips more for each batch of orphans.
 func Orphans(ctx context.Context, coll, parents *comment.Collection, field string, work *mongopatterns.Work, problem mongopatterns.Problem) iter.Seq2[mongopatterns.Problem, error] {
-	group := expr.Op("$group", expr.D("_id", expr.Field(field), "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
+	named := expr.IfNull(expr.Field(field), nil) // $lookup fails on undefined, which $ifNull replaces
+	group := expr.Op("$group", expr.D("_id", named, "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
+	orphan := func(group bson.Raw) mongopatterns.Problem {
+		p := problem
+		p.Collection, p.Field, p.ID, p.Have = coll.Name(), field, group.Lookup("first"), group.Lookup("_id")
+		p.Detail = fmt.Sprintf("%d documents", group.Lookup("n").AsInt64())
+		return p
+	}
 	onlyID := expr.D("_id", 1)
 	lost := mongo.Pipeline{group,
 		expr.Op("$lookup", expr.D("from", parents.Name(), "localField", "_id", "foreignField", "_id",
@@ -280,9 +287,17 @@ func Orphans(ctx context.Context, coll, parents *comment.Collection, field strin
 		expr.Op("$match", expr.D("parent", bson.A{})),
 	}
 	return Check(ctx, coll, work, Scan{Pipeline: lost}, func(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
+		var never []mongopatterns.Problem
 		these := bson.A{}
 		for _, doc := range batch {
-			these = append(these, doc.Lookup("_id"))
+			if id := doc.Lookup("_id"); value.CheckID(id) == nil {
+				these = append(these, id)
+			} else { // no document has such an _id, and $in refuses some of them or takes them for a pattern
+				never = append(never, orphan(doc))
+			}
+		}
+		if len(these) == 0 {
+			return never, nil
 		}
 		err = txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
 			problems = nil
@@ -301,16 +316,13 @@ func Orphans(ctx context.Context, coll, parents *comment.Collection, field strin
 				if err != nil {
 					return err
 				}
-				p := problem
-				p.Collection, p.Field, p.ID, p.Have = coll.Name(), field, doc.Lookup("first"), doc.Lookup("_id")
-				p.Detail = fmt.Sprintf("%d documents", doc.Lookup("n").AsInt64())
-				if !there[value.Key(p.Have)] {
-					problems = append(problems, p)
+				if id := doc.Lookup("_id"); !there[value.Key(id)] && value.CheckID(id) == nil {
+					problems = append(problems, orphan(doc))
 				}
 			}
 			return nil
 		})
-		return problems, err
+		return append(never, problems...), err
 	})
 }
 

@@ -173,6 +173,13 @@ func (f *Frame) KeyOf(doc bson.Raw) string {
 	return placeKey(value.Lookup(doc, f.Series), f.StartOf(doc))
 }
 
+// KeyOfID returns the key of the place that an _id of ID names.
+func (f *Frame) KeyOfID(id bson.RawValue) string {
+	doc, _ := id.DocumentOK()
+	start, _ := doc.Lookup(f.Start).DateTimeOK()
+	return placeKey(doc.Lookup(f.Series), start)
+}
+
 // StartOf returns the start of a document.
 func (f *Frame) StartOf(doc bson.Raw) int64 {
 	ms, _ := value.Lookup(doc, f.Start).DateTimeOK()
