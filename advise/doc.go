@@ -48,7 +48,7 @@
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
 //	          reads of it take a part, all at one end: $slice, or $unwind, $sort and
 //	          $limit. Not if it is written more often, nor if the reads name no order
-//	          and lists are stored in another one than that of _id
+//	          and lists are stored in another one than that of _id, or of $push with $sort
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average

@@ -150,6 +150,14 @@ func TestSubsetWeighs(t *testing.T) {
 	check("from the front, without an _id", []advise.Query{slice(60, 5)}, "is not the order of an _id of theirs")
 	sorted := query(t, 50, bson.D{{Key: "update", Value: "products"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}},
 		{Key: "u", Value: bson.D{{Key: "$push", Value: bson.D{{Key: "reviews", Value: bson.D{{Key: "$each", Value: bson.A{bson.D{{Key: "stars", Value: 1}}}}, {Key: "$sort", Value: bson.D{{Key: "stars", Value: -1}}}}}}}}}}}}})
+	check("from before the writes kept the order", []advise.Query{slice(60, 5), sorted}, "which in 200 documents is not the order by stars that the writes sort them in")
+	reorder := func(filter bson.D) {
+		order := bson.D{{Key: "$sortArray", Value: bson.D{{Key: "input", Value: "$reviews"}, {Key: "sortBy", Value: bson.D{{Key: "stars", Value: -1}}}}}}
+		testkit.OK(t, testkit.ErrorOf(db.Collection("products").UpdateMany(t.Context(), filter, bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "reviews", Value: order}}}}})))
+	}
+	reorder(bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: 7}}}})
+	check("but for one document", []advise.Query{slice(60, 5), sorted}, "which in 1 document is not the order by stars")
+	reorder(bson.D{})
 	check("from the front, in the order of the writes", []advise.Query{slice(60, 5), sorted}, "")
 	for _, f := range look(t, db, unhurried([]advise.Query{slice(60, 5), sorted})).Findings {
 		if want := `bson.D{{Key: "stars", Value: -1}, {Key: "_id", Value: 1}}`; f.Pattern == "subset" && !strings.Contains(f.Code, want) {

@@ -472,6 +472,7 @@ type want struct {
 	n           int64 // elements at most; 0 not known
 	last        bool
 	order       bson.D
+	kept        bson.D // the order that the writes keep the list in, if the reads rely on it
 }
 
 // wanted sums up the reads of a list. Parts of another end or order than most reads want are not in the parent: for
@@ -505,13 +506,16 @@ func (t *traffic) wanted(path string) want {
 		}
 	}
 	if w.order == nil && !w.last {
-		w.order = t.keptIn(path)
+		w.kept = t.keptIn(path)
+		w.order = w.kept
+	}
+	if w.kept != nil && at(w.kept, "_id") == nil { // of equal elements the one that was pushed first comes first
+		w.order = with(w.kept, "_id", 1)
 	}
 	return w
 }
 
-// keptIn is the order in which all that is pushed to a list leaves it; nil if none is known. Of equal elements the one that
-// was pushed first comes first.
+// keptIn is the order in which all that is pushed to a list leaves it; nil if none is known.
 func (t *traffic) keptIn(path string) (order bson.D) {
 	for _, w := range t.writes {
 		kept, _ := at(w.orders, path).(bson.D)
@@ -522,9 +526,6 @@ func (t *traffic) keptIn(path string) (order bson.D) {
 		default:
 			order = kept
 		}
-	}
-	if order != nil && at(order, "_id") == nil {
-		order = with(order, "_id", 1)
 	}
 	return directions(order)
 }
