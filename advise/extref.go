@@ -329,16 +329,10 @@ func (l *looker) references(ctx context.Context, c *collection, field, to string
 	if err != nil {
 		return leads{}, err
 	}
-	values, weights := c.figures(parts, "found")
+	values, weights, named := c.figures(parts, "found")
 	if len(values) == 0 {
 		return leads{}, nil
 	}
-	named := int64(0)
-	for i, batch := range parts {
-		if len(batch) > 0 {
-			named += integer(batch[0], "all") * c.strata[i].count / min(c.strata[i].count, rangeLength)
-		}
-	}
 	e := estimated(values, weights)
-	return leads{named, int64(e.mean * float64(named)), &e}, nil
+	return leads{int64(named), int64(e.mean * named), &e}, nil
 }

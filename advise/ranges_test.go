@@ -93,18 +93,26 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// Estimates of remarks.
+// Estimates of remarks, also of copies that some documents have.
 func TestEstimatedRemarks(t *testing.T) {
 	const n = 8_000
 	advise.SlowScans(t, n-1, 200)
 	db := mongotest.Database(t)
-	insert(t, db.Collection("users"), times(200, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}} }))
+	name := func(user int) string { return fmt.Sprint("name ", user) }
+	insert(t, db.Collection("users"), times(200, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: name(i)}} }))
 	fill(t, db.Collection("visits"), n, func(i int) bson.D {
 		user := i % 200
 		if i%10 == 0 {
 			user += 200
 		}
-		return bson.D{{Key: "_id", Value: i}, {Key: "user", Value: user}, {Key: "at", Value: "2026-01-01T00:00:00Z"}}
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "user", Value: user}, {Key: "at", Value: "2026-01-01T00:00:00Z"}}
+		switch {
+		case i%40 == 1:
+			doc = append(doc, bson.E{Key: "userName", Value: "as it was"})
+		case i%4 == 1:
+			doc = append(doc, bson.E{Key: "userName", Value: name(user)})
+		}
+		return doc
 	})
 	report := look(t, db, unhurried(nil))
 	got := map[string]int64{}
@@ -114,8 +122,39 @@ func TestEstimatedRemarks(t *testing.T) {
 			t.Errorf("%s: %s", r.Name(), r.Sure)
 		}
 	}
-	if len(got) != 2 || got["data:dangling:visits.user"] < 600 || got["data:dangling:visits.user"] > 1000 || got["data:dates:visits.at"] != n {
+	stale := got["data:stale:visits.userName"]
+	if len(got) != 3 || got["data:dangling:visits.user"] < 600 || got["data:dangling:visits.user"] > 1000 || got["data:dates:visits.at"] != n || stale < 150 || stale > 250 {
 		t.Errorf("%v; %v", report.Remarks, report.Unknown)
+	}
+}
+
+// What is estimated of lists is of their references, not of their documents.
+func TestEstimatedReferences(t *testing.T) {
+	const n = 2_500
+	advise.SlowScans(t, n-1, 100) // of 125 in each part
+	db := mongotest.Database(t)
+	fill(t, db.Collection("posts"), n, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "comments", Value: bson.A{3 * i, 3*i + 1, 3*i + 2}}}
+	})
+	fill(t, db.Collection("comments"), 3*n, func(i int) bson.D {
+		post := i / 3
+		if i%10 == 0 {
+			post = (post + 1) % n
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "post", Value: post}}
+	})
+	report := look(t, db, unhurried(nil))
+	got := map[string]int64{}
+	for _, r := range report.Remarks {
+		if got[r.Name()] = r.Check.Answer; !r.Check.Estimated {
+			t.Errorf("%s: %s", r.Name(), r.Sure)
+		}
+	}
+	const want = 3 * n / 10
+	for _, name := range []string{"data:onesided:posts.comments", "data:onesided:comments.post"} {
+		if got[name] < want*95/100 || got[name] > want*105/100 {
+			t.Errorf("%s: %d, want about %d; %v", name, got[name], want, report.Unknown)
+		}
 	}
 }
 

@@ -171,7 +171,7 @@ func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r
 	if err != nil || !ok || check.Answer == 0 {
 		return err
 	}
-	all, of := c.count, "the"
+	all, of := check.all, "the"
 	if !check.Estimated {
 		all = check.figure("all")
 		of = group(all)
