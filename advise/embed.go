@@ -33,16 +33,9 @@ func (t *traffic) gather(more joins) {
 	t.gathers[i].calls += more.calls
 }
 
-// moved reports whether outlier or subset keep a part of a list in another collection.
-func (c *collection) moved() bool {
-	return slices.ContainsFunc(c.tops(), func(name string) bool {
-		for _, end := range []string{"_moved", "_count", "_overflow"} {
-			if list, ok := strings.CutSuffix(name, end); ok && c.has(list, "array") {
-				return true
-			}
-		}
-		return false
-	})
+// continues reports whether outlier or subset keep a part of a list in another collection.
+func (c *collection) continues(list string) bool {
+	return c.has(list, "array") && slices.ContainsFunc([]string{"_moved", "_count", "_overflow"}, func(end string) bool { return c.has(list + end) })
 }
 
 // together looks for children that are always read with their parent.
@@ -63,7 +56,7 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		changes += w.calls
 	}
 	switch {
-	case l.overflows(children) != nil || c.moved():
+	case l.overflows(children) != nil || slices.ContainsFunc(c.tops(), c.continues):
 		l.not(pattern, c.name, list, "is in another pattern already: a list of the parents continues there")
 		return nil
 	case strings.ContainsAny(list, ".$") || c.has(list) || strings.Contains(j.local, ".") || children.has(j.local, "array"):
