@@ -26,6 +26,11 @@ func TestCosts(t *testing.T) {
 		1 + 3 + // the ancestors of categories; the copies in orders, and a join with and without them
 		7 + 1 + // a check for each finding, and one more where no index serves the page
 		7 + 1 // the types of the _ids that code names, which are those of seven collections, and of the books' elements
+	for _, c := range cmds {
+		if spills, ok := c.Body.Lookup("allowDiskUse").BooleanOK(); c.Name == "aggregate" && (spills || !ok) {
+			t.Errorf("may write temporary files: %s", c.Body)
+		}
+	}
 	if cmds.RoundTrips() != want {
 		t.Errorf("%d round trips, want %d: %v", cmds.RoundTrips(), want, cmds.Names())
 	}

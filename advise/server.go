@@ -44,6 +44,9 @@ func (s *server) run(ctx context.Context, db *mongo.Database, command bson.D) (b
 	bounded, cancel := context.WithTimeout(ctx, s.maxTime)
 	defer cancel()
 	command = append(command, bson.E{Key: "comment", Value: comment})
+	if command[0].Key == "aggregate" {
+		command = append(command, bson.E{Key: "allowDiskUse", Value: false}) // no temporary files on a live server
+	}
 	reply, err := db.RunCommand(bounded, command, options.RunCmd().SetReadPreference(readpref.SecondaryPreferred())).Raw()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -64,7 +67,6 @@ func (s *server) aggregateIn(ctx context.Context, db *mongo.Database, collection
 		{Key: "aggregate", Value: collection},
 		{Key: "pipeline", Value: pipeline},
 		{Key: "cursor", Value: bson.D{{Key: "batchSize", Value: maxReply + 1}}},
-		{Key: "allowDiskUse", Value: false}, // no temporary files on a live server
 	}
 	reply, err := s.run(ctx, db, command)
 	for again := 1; again < sampleAttempts && unlucky(err); again++ {
