@@ -179,7 +179,10 @@ func slice(key string, value any) (part, bool) {
 }
 
 // alias is a name that a stage gives to a document of a list: {$set: {customer: {$first: "$customers"}}}.
-type alias struct{ name, of string }
+type alias struct {
+	name, of string
+	uses     int // of the read before that stage
+}
 
 func aliased(f bson.E) (a alias, ok bool) {
 	operator, _ := f.Value.(bson.D)
@@ -191,15 +194,16 @@ func aliased(f bson.E) (a alias, ok bool) {
 		of, isPath = list[0].(string)
 	}
 	one := slices.Contains([]string{"$first", "$last", "$arrayElemAt"}, operator[0].Key)
-	return alias{f.Key, strings.TrimPrefix(of, "$")}, one && isPath && strings.HasPrefix(of, "$") && !strings.HasPrefix(of, "$$")
+	return alias{name: f.Key, of: strings.TrimPrefix(of, "$")}, one && isPath && strings.HasPrefix(of, "$") && !strings.HasPrefix(of, "$$")
 }
 
 // aggregation reads the stages up to the one that makes other documents.
 func aggregation(pipeline bson.A, calls int64) *read {
 	var aliases []alias
 	r := stages(pipeline, calls, &aliases)
+	uses := r.uses
 	for _, a := range aliases {
-		for _, used := range r.uses {
+		for _, used := range uses[a.uses:] {
 			if rest, below := strings.CutPrefix(used, a.name); below && a.name != a.of && (rest == "" || rest[0] == '.') {
 				r.uses = append(r.uses, a.of+rest)
 			}
@@ -258,6 +262,7 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 					continue
 				}
 				if a, ok := aliased(f); ok && slices.Contains(lists, a.of) {
+					a.uses = len(r.uses)
 					*aliases = append(*aliases, a)
 					continue
 				}

@@ -232,6 +232,8 @@ func TestJoinsOfAllKinds(t *testing.T) {
 	}
 	said(t, db, named("of", `{"of.name": 1}`), "extref:orders.customer", "orders", "")
 	said(t, db, named("who", `{"who.name": 1}`), "extref:orders.customer", "orders", "")
+	said(t, db, named("customer", `{"customer.name": 1}`), "extref:orders.customer", "orders", "")
+	said(t, db, named("customer", `{"customer": 1}`), "", "orders", "hand on all of it")
 	said(t, db, named("who", `{"who": 1}`), "", "orders", "hand on all of it, or name no field")
 
 	// Each read joins 44 documents, each write changes 2 copies.
@@ -372,6 +374,8 @@ func TestSeriesOfAllKinds(t *testing.T) {
 	said(t, db, change(10, single), "bucket:corrected.at", "corrected", "")
 	said(t, db, change(11, single), "", "corrected", "11 updates of single documents were seen, and 30 reads of a range")
 	said(t, db, change(1, `{"_id": 7}`), "", "corrected", "updates or deletes of single documents were seen")
+	moved := sends(t, 1, `{"update": "corrected", "updates": [{"q": `+single+`, "u": {"$set": {"at": {"$date": "2026-01-02T00:00:00Z"}}}}]}`)
+	said(t, db, append(change(9, single), moved...), "", "corrected", "updates or deletes of single documents were seen")
 }
 
 // Fields are found where they are of several types, few of one name, or without an index, and else it is said why not.
