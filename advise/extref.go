@@ -111,11 +111,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return nil
 	}
 	var arrays bson.A // where some documents have one
-	for i, letter := range j.local + "." {
-		path := j.local[:i]
-		if letter != '.' || !c.has(path, "array") {
-			continue
-		}
+	for _, path := range c.multikey(j.local) {
 		if c.share(path, "array") > 1-extrefFound {
 			l.not(pattern, c.name, j.local, "documents have an array in "+path+": the reference must have one value")
 			return nil
