@@ -97,12 +97,12 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, list, fmt.Sprintf("a parent has up to %s of %s together: they may grow without a bound", group(most), bytes(largest)))
 		return nil
 	}
-	refs, err := l.references(ctx, children, j.local, c.name)
+	refs, err := l.references(ctx, children, j.local, c.name, relationFound)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, list)
 	}
 	named, found := refs.named, refs.found
-	if enough, _ := refs.lead(relationFound); named == 0 || !enough {
+	if !refs.enough {
 		l.not(pattern, c.name, list, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), c.name))
 		return nil
 	}
@@ -113,14 +113,14 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		Pattern: pattern, Collection: c.name, Path: list,
 		Summary: fmt.Sprintf("%d of %d reads join the documents of %s, which are read with their parent in %d of %d reads. %s (counted) have %s, %s at most: embedded in a list they come with it.",
 			j.calls, c.reads(), children.name, with, children.reads(), many(parents, "parent"), many(check.Answer, "child document"), group(check.figure("most"))),
-		Sure: "counted: children, bytes and references; of queries: those that were seen",
+		Sure: "counted: children and bytes; " + refs.how + ": references; of queries: those that were seen",
 		Facts: []Fact{
 			{"children with a parent", check.Answer, counted},
 			{"parents that have some", parents, counted},
 			{"children of one parent at most", check.figure("most"), counted},
 			{"bytes of the children", size, counted},
 			{"bytes of those of one parent at most", check.figure("largest"), counted},
-			{"references that lead to a document of " + c.name, found, counted},
+			{"references that lead to a document of " + c.name, found, refs.how},
 			{"reads that join them", j.calls, seen},
 			{"reads of the children by other fields", children.reads() - with, seen},
 			{"writes to children", changes, seen},
@@ -139,7 +139,7 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		},
 	}
 	if found < named {
-		f.Against = append(f.Against, fmt.Sprintf("%s of %s name no document of %s (counted): they stay as they are.", group(named-found), many(named, "reference"), c.name))
+		f.Against = append(f.Against, fmt.Sprintf("%s of %s name no document of %s (%s): they stay as they are.", group(named-found), many(named, "reference"), c.name, refs.how))
 	}
 	l.found(f)
 	return nil

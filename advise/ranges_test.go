@@ -203,3 +203,61 @@ func TestWideDocuments(t *testing.T) {
 		}
 	}
 }
+
+// What rests on estimated references says so, and is not advised where the ranges do not tell whether they lead anywhere.
+func TestEstimatedRelations(t *testing.T) {
+	const n, each, orders = 200, 25, 150
+	advise.SlowScans(t, n-1, 10)
+	queries := append(sends(t, 120, `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "lines", "localField": "_id", "foreignField": "order", "as": "all"}}]}`,
+		`{"aggregate": "lines", "pipeline": [{"$match": {"order": 7}}, {"$group": {"_id": "$order", "amount": {"$sum": "$amount"}}}]}`,
+		`{"update": "posts", "updates": [{"q": {"_id": 7}, "u": {"$push": {"comments": "x"}}}]}`),
+		sends(t, 1, `{"update": "lines", "updates": [{"q": {"_id": 7}, "u": {"$set": {"amount": 1}}}]}`)...)
+	text := func(i int) string { return fmt.Sprintf("%0100d", i) }
+	for _, wrong := range []bool{false, true} {
+		db := mongotest.Database(t)
+		insert(t, db.Collection("orders"), times(orders, func(i int) bson.D { return bson.D{{Key: "_id", Value: text(i)}, {Key: "year", Value: i % 9}} }))
+		insert(t, db.Collection("lines"), times(20*n, func(i int) bson.D {
+			order := i % orders
+			if wrong && i/n == 7 {
+				order = orders + i
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "order", Value: text(order)}, {Key: "amount", Value: i}}
+		}))
+		insert(t, db.Collection("posts"), times(n, func(i int) bson.D {
+			list := make(bson.A, each)
+			for j := range list {
+				list[j] = text(i*each + j)
+				if wrong && i/10 == 7 {
+					list[j] = fmt.Sprint("none ", list[j])
+				}
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "comments", Value: list}}
+		}))
+		insert(t, db.Collection("comments"), times(n*each, func(i int) bson.D { return bson.D{{Key: "_id", Value: text(i)}} }))
+		report := look(t, db, unhurried(queries))
+		if wrong {
+			for _, name := range []string{"relation:orders.lines", "relation:posts.comments", "computed:lines.order"} {
+				told := !slices.ContainsFunc(report.Unknown, func(n advise.Note) bool {
+					return n.Pattern+":"+n.Collection+"."+n.Path == name && strings.Contains(n.Reason, "too different for an estimate") && strings.Contains(n.Tells, "-max-time")
+				})
+				if told || slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == name }) {
+					t.Errorf("%s: advised %v; %v", name, named(report), report.Unknown)
+				}
+			}
+			continue
+		}
+		if got := named(report); !slices.Equal(got, []string{"computed:lines", "relation:orders", "relation:posts"}) {
+			t.Errorf("advised %v; %v; %v", got, report.NotAdvised, report.Unknown)
+		}
+		for _, f := range report.Findings {
+			if f.Pattern == "relation" && !strings.Contains(f.Sure, "estimated: ") {
+				t.Errorf("%s: %s", f.Name(), f.Sure)
+			}
+			for _, fact := range f.Facts {
+				if leads := strings.Contains(fact.What, "to a document of "); leads && fact.How != "estimated" {
+					t.Errorf("%s: %v", f.Name(), fact)
+				}
+			}
+		}
+	}
+}
