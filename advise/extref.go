@@ -122,17 +122,6 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, j.local, "documents have the copies already: "+copyName(j.local, j.fields[0]))
 		return nil
 	}
-	copies := c.count / max(source.count, 1)
-	saving, joined, err := l.joining(ctx, j)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
-	}
-	writes := source.writesTo(j.fields)
-	if changed := writes * max(copies, 1); j.calls < extrefRatio*changed && joined < extrefJoined*changed {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, %d documents in all, but %d writes to %s would each change some %d copies",
-			j.calls, j.from, joined, writes, strings.Join(j.fields, ", "), max(copies, 1)))
-		return nil
-	}
 	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
@@ -146,6 +135,19 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return nil
 	case !refs.enough:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(refs.named-refs.found, refs.named), j.from))
+		return nil
+	}
+	saving, joined, err := l.joining(ctx, j)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, j.local)
+	}
+	writes, copies := source.writesTo(j.fields), max(c.count/max(source.count, 1), 1)
+	if changed := writes * copies; j.calls < extrefRatio*changed && joined < extrefJoined*changed {
+		reads := fmt.Sprintf("%d reads join %s", j.calls, j.from)
+		if joined > 0 {
+			reads += fmt.Sprintf(", %d documents in all", joined)
+		}
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s, but %d writes to %s would each change some %d copies", reads, writes, strings.Join(j.fields, ", "), copies))
 		return nil
 	}
 	check, ok, err := l.tally(ctx, c, partOf(d("$gt", bson.A{"$" + j.local, nil})), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")

@@ -243,6 +243,23 @@ func TestJoinsOfAllKinds(t *testing.T) {
 	said(t, db, writes(15), "extref:orders.customer", "orders", "")
 	said(t, db, writes(30), "", "orders", "100 reads join customers, 4400 documents in all, but 30 writes to name would each change some 2 copies")
 
+	// Shapes have no values, so nothing says how many documents they join.
+	shape, err := bson.Marshal(bson.D{{Key: "calls", Value: int64(100)}, {Key: "shape", Value: bson.D{{Key: "cmdNs", Value: bson.D{{Key: "db", Value: db.Name()}, {Key: "coll", Value: "orders"}}},
+		{Key: "command", Value: "aggregate"}, {Key: "pipeline", Value: document(t, `{"p": [{"$lookup": {"from": "customers", "localField": "customer", "foreignField": "_id", "as": "of"}}, {"$project": {"of.name": true}}]}`)[0].Value}}}})
+	testkit.OK(t, err)
+	known, _ := advise.ShapeQuery(shape)
+	said(t, db, append(writes(30)[1:], known), "", "orders", "100 reads join customers, but 30 writes to name would each change some 2 copies")
+
+	// What writes say needs no plan of the reads.
+	cmds := mongotest.Record(t, db, func() {
+		said(t, db, append(named("of", `{"of.name": 1}`), sends(t, 200, `{"update": "orders", "updates": [{"q": {"_id": 7}, "u": {"$set": {"customer": 8}}}]}`)...), "", "orders", "200 writes set the reference")
+	})
+	for _, c := range cmds {
+		if c.Name == "explain" && c.Body.Lookup("verbosity").StringValue() == "executionStats" {
+			t.Errorf("%s", c.Body)
+		}
+	}
+
 	// Finds one by one, after fewer answers than that.
 	one := sends(t, 40, `{"find": "customers", "filter": {"_id": 7}, "projection": {"name": 1}}`)[0]
 	one.From = advise.Origin{Collection: "orders", Path: "customer", First: true}
