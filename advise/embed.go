@@ -33,9 +33,13 @@ func (t *traffic) gather(more joins) {
 	t.gathers[i].calls += more.calls
 }
 
-// continues reports whether outlier or subset keep a part of a list in another collection.
+// continues reports whether outlier or subset keep a part of a list in another collection. Subset takes lists of documents,
+// and beside others a count may be anybody's.
 func (c *collection) continues(list string) bool {
-	return c.has(list, "array") && slices.ContainsFunc([]string{"_moved", "_count", "_overflow"}, func(end string) bool { return c.has(list + end) })
+	if !c.has(list, "array") {
+		return false
+	}
+	return c.has(list+"_moved") || c.has(list+"_overflow") || c.has(list+"_count") && c.element(list) == "object"
 }
 
 // together looks for children that are always read with their parent.

@@ -44,7 +44,7 @@ func TestReferencesThatDisagree(t *testing.T) {
 		if i == 7 {
 			list = list[:2]
 		}
-		return bson.D{{Key: "_id", Value: fmt.Sprint("p", i)}, {Key: "comments", Value: list}}
+		return bson.D{{Key: "_id", Value: fmt.Sprint("p", i)}, {Key: "comments", Value: list}, {Key: "comments_count", Value: len(list)}}
 	}))
 	insert(t, db.Collection("comments"), times(600, func(i int) bson.D {
 		doc := bson.D{{Key: "_id", Value: ids[100+i]}}

@@ -152,7 +152,7 @@ func disorder(list any, order bson.D) bson.D {
 	return d("$ne", bson.A{keys, d("$sortArray", bson.D{{Key: "input", Value: keys}, {Key: "sortBy", Value: by}})})
 }
 
-// listed is the query for the bytes of a list, and in how many documents it is in another order than that of _id.
+// listed is the query for the bytes of a list, and in how many documents it is in another order than reads rely on.
 func (l *looker) listed(ctx context.Context, c *collection, a *list, pipeline bson.A) (check Check, disordered int64, err error) {
 	command, path := bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}, []string{"cursor", "firstBatch", "0", "bytes"}
 	if a.ranges == nil {
