@@ -156,9 +156,6 @@ func (l *looker) look(ctx context.Context, names []string) error {
 		if err := l.referencing(ctx, c); err != nil {
 			return err
 		}
-		if err := l.bothSides(ctx, c); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -260,11 +260,11 @@ func (l *looker) targets(ctx context.Context, c *collection, field string) (*col
 		if other == c || !c.has(field, other.idType) || !unique && !akin(field, other.name) {
 			continue
 		}
-		refs, err := l.references(ctx, c, field, other.name)
+		refs, err := l.references(ctx, c, field, other.name, computedFound)
 		if err != nil {
 			return nil, err
 		}
-		if enough, _ := refs.lead(computedFound); refs.named > 0 && enough {
+		if refs.enough {
 			return other, nil
 		}
 	}

@@ -1,8 +1,12 @@
 package advise_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -26,8 +30,47 @@ func TestCosts(t *testing.T) {
 		1 + 3 + // the ancestors of categories; the copies in orders, and a join with and without them
 		7 + 1 + // a check for each finding, and one more where no index serves the page
 		7 + 1 // the types of the _ids that code names, which are those of seven collections, and of the books' elements
+	for _, c := range cmds {
+		if spills, ok := c.Body.Lookup("allowDiskUse").BooleanOK(); c.Name == "aggregate" && (spills || !ok) {
+			t.Errorf("may write temporary files: %s", c.Body)
+		}
+	}
 	if cmds.RoundTrips() != want {
 		t.Errorf("%d round trips, want %d: %v", cmds.RoundTrips(), want, cmds.Names())
+	}
+}
+
+// The same for what the data alone refers to. No other command joins collections where no query was seen.
+func TestCostsOfReferences(t *testing.T) {
+	db := mongotest.Database(t)
+	ids := make([]bson.ObjectID, 200)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+	}
+	name, post := func(i int) string { return fmt.Sprint("n", i) }, func(i int) string { return fmt.Sprint("p", i) }
+	insert(t, db.Collection("users"), times(100, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: ids[i]}, {Key: "name", Value: name(i)}, {Key: "city", Value: name(i)}}
+	}))
+	insert(t, db.Collection("orders"), times(100, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "user", Value: ids[i]}, {Key: "userName", Value: name(i)}, {Key: "userCity", Value: name(i)}}
+	}))
+	insert(t, db.Collection("posts"), times(100, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: post(i)}, {Key: "comments", Value: bson.A{ids[100+i]}}, {Key: "likes", Value: bson.A{ids[i]}}}
+	}))
+	insert(t, db.Collection("comments"), times(100, func(i int) bson.D { return bson.D{{Key: "_id", Value: ids[100+i]}, {Key: "post", Value: post(i)}} }))
+	cmds := mongotest.Record(t, db, func() { look(t, db, unhurried(nil)) })
+	var joins []string
+	for _, c := range cmds {
+		if text := c.Body.String(); strings.Contains(text, "$lookup") {
+			joins = append(joins, text)
+		}
+	}
+	want := 1 + 1 + 1 + 2 + // orders.user: the collection, what it leads to, and the two copies beside it
+		1 + 1 + // comments.post, without copies
+		1 + 1 + 2 + // posts.comments, whose children name their parent
+		2 + 1 // posts.likes, for which comments is tried first, and whose users name no post
+	if len(joins) != want {
+		t.Errorf("%d joins, want %d: %s", len(joins), want, strings.Join(joins, "\n"))
 	}
 }
 

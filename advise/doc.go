@@ -48,7 +48,7 @@
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
 //	          reads of it take a part, all at one end: $slice, or $unwind, $sort and
 //	          $limit. Not if it is written more often, nor if the reads name no order
-//	          and lists are stored in another one than that of _id
+//	          and lists are stored in another one than that of _id, or of $push with $sort
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
@@ -156,10 +156,12 @@
 //	collection       1 for its size; of 100 documents or more 1 for its fields, 2 if it is large,
 //	                 1 for its indexes, 1 for their use if there are several, 1 for the kinds of
 //	                 its documents and 1 for its texts
-//	list             1 scan for each list of 16 elements or more
-//	field            1 scan for each of several types, of dates or ObjectIDs as text, and 2 for
-//	                 references by name or ObjectID, 1 more where fields beside them are named as copies, and
-//	                 3 for lists whose children name their parent; 1 or 2 where ten fields are of one type
+//	list             1 scan for each list of 16 elements or more; for one of _ids, by name or ObjectID, 1 for each
+//	                 collection that is tried, 1 for what names the parent there, and 2 scans if something does
+//	field            1 scan for each of several types, of dates or ObjectIDs as text; for references by name or
+//	                 ObjectID 1 for each collection that is tried, 1 scan, 1 more where fields beside them are
+//	                 named as copies, and 1 scan for each of up to 50 that mostly agree; 1 or 2 where ten fields
+//	                 are of one type
 //	reference        1 scan for each that queries follow, and a few for lists of references
 //	finding          1 or 2, 1 for each type that its code names, 1 for what grows by tree and
 //	                 extref, and 2 for each of up to 20 different joins that were seen

@@ -33,16 +33,13 @@ func (t *traffic) gather(more joins) {
 	t.gathers[i].calls += more.calls
 }
 
-// moved reports whether outlier or subset keep a part of a list in another collection.
-func (c *collection) moved() bool {
-	return slices.ContainsFunc(c.tops(), func(name string) bool {
-		for _, end := range []string{"_moved", "_count", "_overflow"} {
-			if list, ok := strings.CutSuffix(name, end); ok && c.has(list, "array") {
-				return true
-			}
-		}
+// continues reports whether outlier or subset keep a part of a list in another collection. Subset takes lists of documents,
+// and beside others a count may be anybody's.
+func (c *collection) continues(list string) bool {
+	if !c.has(list, "array") {
 		return false
-	})
+	}
+	return c.has(list+"_moved") || c.has(list+"_overflow") || c.has(list+"_count") && c.element(list) == "object"
 }
 
 // together looks for children that are always read with their parent.
@@ -63,7 +60,7 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		changes += w.calls
 	}
 	switch {
-	case l.overflows(children) != nil || c.moved():
+	case l.overflows(children) != nil || slices.ContainsFunc(c.tops(), c.continues):
 		l.not(pattern, c.name, list, "is in another pattern already: a list of the parents continues there")
 		return nil
 	case strings.ContainsAny(list, ".$") || c.has(list) || strings.Contains(j.local, ".") || children.has(j.local, "array"):
@@ -104,12 +101,12 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, list, fmt.Sprintf("a parent has up to %s of %s together: they may grow without a bound", group(most), bytes(largest)))
 		return nil
 	}
-	refs, err := l.references(ctx, children, j.local, c.name)
+	refs, err := l.references(ctx, children, j.local, c.name, relationFound)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, list)
 	}
 	named, found := refs.named, refs.found
-	if enough, _ := refs.lead(relationFound); named == 0 || !enough {
+	if !refs.enough {
 		l.not(pattern, c.name, list, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), c.name))
 		return nil
 	}
@@ -120,14 +117,14 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		Pattern: pattern, Collection: c.name, Path: list,
 		Summary: fmt.Sprintf("%d of %d reads join the documents of %s, which are read with their parent in %d of %d reads. %s (counted) have %s, %s at most: embedded in a list they come with it.",
 			j.calls, c.reads(), children.name, with, children.reads(), many(parents, "parent"), many(check.Answer, "child document"), group(check.figure("most"))),
-		Sure: "counted: children, bytes and references; of queries: those that were seen",
+		Sure: "counted: children and bytes; " + refs.how + ": references; of queries: those that were seen",
 		Facts: []Fact{
 			{"children with a parent", check.Answer, counted},
 			{"parents that have some", parents, counted},
 			{"children of one parent at most", check.figure("most"), counted},
 			{"bytes of the children", size, counted},
 			{"bytes of those of one parent at most", check.figure("largest"), counted},
-			{"references that lead to a document of " + c.name, found, counted},
+			{"references that lead to a document of " + c.name, found, refs.how},
 			{"reads that join them", j.calls, seen},
 			{"reads of the children by other fields", children.reads() - with, seen},
 			{"writes to children", changes, seen},
@@ -146,7 +143,7 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		},
 	}
 	if found < named {
-		f.Against = append(f.Against, fmt.Sprintf("%s of %s name no document of %s (counted): they stay as they are.", group(named-found), many(named, "reference"), c.name))
+		f.Against = append(f.Against, fmt.Sprintf("%s of %s name no document of %s (%s): they stay as they are.", group(named-found), many(named, "reference"), c.name, refs.how))
 	}
 	l.found(f)
 	return nil

@@ -111,11 +111,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return nil
 	}
 	var arrays bson.A // where some documents have one
-	for i, letter := range j.local + "." {
-		path := j.local[:i]
-		if letter != '.' || !c.has(path, "array") {
-			continue
-		}
+	for _, path := range c.multikey(j.local) {
 		if c.share(path, "array") > 1-extrefFound {
 			l.not(pattern, c.name, j.local, "documents have an array in "+path+": the reference must have one value")
 			return nil
@@ -126,35 +122,32 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, j.local, "documents have the copies already: "+copyName(j.local, j.fields[0]))
 		return nil
 	}
-	copies := c.count / max(source.count, 1)
-	saving, joined, err := l.joining(ctx, j)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
-	}
-	writes := source.writesTo(j.fields)
-	if changed := writes * max(copies, 1); j.calls < extrefRatio*changed && joined < extrefJoined*changed {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, %d documents in all, but %d writes to %s would each change some %d copies",
-			j.calls, j.from, joined, writes, strings.Join(j.fields, ", "), max(copies, 1)))
-		return nil
-	}
 	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
 	}
-	refs, err := l.references(ctx, c, j.local, j.from)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
-	}
-	enough, told := refs.lead(extrefFound)
+	refs, err := l.references(ctx, c, j.local, j.from, extrefFound)
 	switch {
+	case err != nil:
+		return l.failed(ctx, err, pattern, c, j.local)
 	case refs.named == 0:
 		l.not(pattern, c.name, j.local, "no document has it")
 		return nil
-	case !told:
-		l.unknown(pattern, c.name, j.local, "references that name a document of "+j.from+" are "+refs.share.unsteady(), l.tells(c))
-		return nil
-	case !enough:
+	case !refs.enough:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(refs.named-refs.found, refs.named), j.from))
+		return nil
+	}
+	saving, joined, err := l.joining(ctx, j)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, j.local)
+	}
+	writes, copies := source.writesTo(j.fields), max(c.count/max(source.count, 1), 1)
+	if changed := writes * copies; j.calls < extrefRatio*changed && joined < extrefJoined*changed {
+		reads := fmt.Sprintf("%d reads join %s", j.calls, j.from)
+		if joined > 0 {
+			reads += fmt.Sprintf(", %d documents in all", joined)
+		}
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s, but %d writes to %s would each change some %d copies", reads, writes, strings.Join(j.fields, ", "), copies))
 		return nil
 	}
 	check, ok, err := l.tally(ctx, c, partOf(d("$gt", bson.A{"$" + j.local, nil})), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
@@ -176,7 +169,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		Sure: check.how() + ": references; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents with the reference", check.Answer, check.how()},
-			{"of them naming a document of " + j.from, refs.found, check.how()},
+			{"of them naming a document of " + j.from, refs.found, refs.how},
 			{"documents of " + j.from, source.count, kept},
 			{"reads that join", j.calls, seen},
 			{"writes to the fields", writes, seen},
@@ -290,21 +283,18 @@ func (l *looker) copying(ctx context.Context, c *collection, j joins) ([]Interva
 // leads is how many references there are, and how many lead to a document.
 type leads struct {
 	named, found int64
-	share        *estimate // of those that lead to one; nil: all are counted
+	enough       bool   // a share of them or more lead to one
+	how          string // it was found, in the words of a Fact
 }
 
-// lead reports whether a share of the references or more lead to a document. It is not told where an estimate is too wide.
-func (r leads) lead(share float64) (enough, told bool) {
-	if r.share == nil {
-		return float64(r.found) >= share*float64(r.named), true
-	}
-	enough = r.share.mean-r.share.half >= share
-	return enough, enough || r.share.mean+r.share.half < share
-}
+// untold is an estimate that is too wide to tell whether a pattern pays.
+type untold struct{ reason, tells string }
+
+func (e untold) Error() string { return e.reason }
 
 // references counts the references, alone or in lists, and those that lead somewhere. Of a collection that takes too long to
-// scan it estimates them.
-func (l *looker) references(ctx context.Context, c *collection, field, to string) (leads, error) {
+// scan it estimates them, with the error untold if that does not say whether a share of them or more do.
+func (l *looker) references(ctx context.Context, c *collection, field, to string, least float64) (leads, error) {
 	pipeline := bson.A{
 		d("$match", d(field, d("$ne", nil))),
 		d("$project", d("to", "$"+field)),
@@ -323,22 +313,21 @@ func (l *looker) references(ctx context.Context, c *collection, field, to string
 		if err != nil || len(batch) == 0 {
 			return leads{}, err
 		}
-		return leads{named: integer(batch[0], "all"), found: integer(batch[0], "found")}, nil
+		named, found := integer(batch[0], "all"), integer(batch[0], "found")
+		return leads{named, found, named > 0 && float64(found) >= least*float64(named), counted}, nil
 	}
 	parts, err := l.ranged(ctx, c, pipeline)
 	if err != nil {
 		return leads{}, err
 	}
-	values, weights := c.figures(parts, "found")
+	values, weights, named := c.figures(parts, "found")
 	if len(values) == 0 {
 		return leads{}, nil
 	}
-	named := int64(0)
-	for i, batch := range parts {
-		if len(batch) > 0 {
-			named += integer(batch[0], "all") * c.strata[i].count / min(c.strata[i].count, rangeLength)
-		}
-	}
 	e := estimated(values, weights)
-	return leads{named, int64(e.mean * float64(named)), &e}, nil
+	enough := e.mean-e.half >= least
+	if !enough && e.mean+e.half >= least {
+		return leads{}, untold{"references that name a document of " + to + " are " + e.unsteady(), l.tells(c)}
+	}
+	return leads{int64(named), int64(e.mean * named), enough, guessed}, nil
 }

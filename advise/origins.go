@@ -66,7 +66,7 @@ type loop struct {
 // that path held the values of all finds of its kind after one answer, at least three
 // different ones, or fewer where a collection refers to itself: a way up takes one value
 // of each answer. If two paths held them, nothing is said; nor of small integers, unless the
-// names of field and collection are akin.
+// names of field and collection are akin or the finds climb a tree: see markClimbs.
 func origins(commands []Command, queries []Query, index []int) {
 	type kind struct {
 		answer     *answer

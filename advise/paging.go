@@ -76,11 +76,11 @@ func fixed(filter any) (names []string) {
 	document, _ := filter.(bson.D)
 	for _, f := range document {
 		switch f.Value.(type) {
-		case bson.D, bson.A, bson.Regex, nil:
-		default:
-			if !strings.HasPrefix(f.Key, "$") && f.Key != "_id" {
-				names = append(names, f.Key)
-			}
+		case bson.A, bson.Regex:
+			continue
+		}
+		if equals(document, f.Key) && !strings.HasPrefix(f.Key, "$") && f.Key != "_id" {
+			names = append(names, f.Key)
 		}
 	}
 	return names
@@ -97,6 +97,7 @@ func (l *looker) paging(ctx context.Context, c *collection) error {
 
 func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 	const pattern = "paging"
+	several := func(name string) bool { return len(c.multikey(name)) > 0 }
 	switch {
 	case s.made && s.deep+s.filtered >= pagingReads:
 		l.not(pattern, c.name, s.order, "the pipeline makes the fields that it sorts or filters by: no index has them")
@@ -110,10 +111,11 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 	case s.deepest.unpageable():
 		l.not(pattern, c.name, s.order, "the filter or sort is by text, distance or score")
 		return nil
-	case slices.ContainsFunc(keys(s.sort), func(name string) bool { return c.has(name, "array") }):
+	case slices.ContainsFunc(keys(s.sort), several):
 		l.not(pattern, c.name, s.order, "some documents have an array there, which no page can be continued from")
 		return nil
 	}
+	s.fixed = slices.DeleteFunc(slices.Clone(s.fixed), several) // no index has two arrays
 	explain := bson.D{{Key: "explain", Value: s.deepest.asFind()}, {Key: "verbosity", Value: "executionStats"}}
 	check, err := l.check(ctx, explain, "executionStats", "totalKeysExamined")
 	if err == nil && check.Answer == 0 { // no index serves it

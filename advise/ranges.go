@@ -106,12 +106,12 @@ func (l *looker) strata(ctx context.Context, c *collection) ([]stratum, error) {
 	all = slices.DeleteFunc(all, func(s stratum) bool { return s.count <= 0 })
 	random := rand.New(rand.NewPCG(1, 1)) // each run takes the same ranges, so a report does not change by chance
 	for i, s := range all {
-		begin := between(s.from, s.to, random.Int64N(900), 1000)
-		there, err := count(begin, s.to, 1)
+		begin := between(s.from, s.to, random.Int64N(max(1, 900-900*rangeLength/s.count)), 1000)
+		there, err := count(begin, s.to, rangeLength)
 		if err != nil {
 			return nil, err
 		}
-		if s.count <= rangeLength || there == 0 {
+		if there < min(s.count, rangeLength) { // so that each range is as long as figures takes it to be
 			begin = s.from
 		}
 		all[i].start, all[i].end = value(begin), value(s.to)
@@ -181,13 +181,13 @@ func (l *looker) tally(ctx context.Context, c *collection, pipeline bson.A, comm
 	if err != nil {
 		return check, false, err
 	}
-	values, weights := c.figures(parts, "part")
+	values, weights, all := c.figures(parts, "part")
 	if len(values) == 0 {
 		return check, false, nil
 	}
 	e := estimated(values, weights)
-	check, err = unchecked(command, int64(math.Round(e.mean*float64(c.count))), path...)
-	check.within = e.in()
+	check, err = unchecked(command, int64(math.Round(e.mean*all)), path...)
+	check.within, check.all = e.in(), int64(all)
 	if err == nil && !e.steady() && e.high > 0 {
 		l.unknown("", c.name, "", fmt.Sprintf("%s: in %s", check.Shell, e.unsteady()), l.tells(c))
 		return check, false, nil
@@ -195,7 +195,7 @@ func (l *looker) tally(ctx context.Context, c *collection, pipeline bson.A, comm
 	return check, err == nil, err
 }
 
-// sums adds up figures that a pipeline gives, with "all", the number of its documents: of the whole collection, or estimated
+// sums adds up figures that a pipeline gives, with "all", the number of what it counts: of the whole collection, or estimated
 // from ranges, each from low to high.
 func (l *looker) sums(ctx context.Context, c *collection, pipeline bson.A, names ...string) (low, high []int64, err error) {
 	low, high = make([]int64, len(names)), make([]int64, len(names))
@@ -214,25 +214,28 @@ func (l *looker) sums(ctx context.Context, c *collection, pipeline bson.A, names
 		return nil, nil, err
 	}
 	for i, name := range names {
-		values, weights := c.figures(parts, name)
+		values, weights, all := c.figures(parts, name)
 		if len(values) == 0 {
 			return low, high, nil
 		}
 		e := estimated(values, weights)
-		low[i], high[i] = int64(max(e.mean-e.half, 0)*float64(c.count)), int64((e.mean+e.half)*float64(c.count))
+		low[i], high[i] = int64(max(e.mean-e.half, 0)*all), int64((e.mean+e.half)*all)
 	}
 	return low, high, nil
 }
 
-// figures are a figure of each range, as a part of "all", with how many documents each stands for.
-func (c *collection) figures(parts [][]bson.Raw, name string) (values, weights []float64) {
+// figures are a figure of each range, as a part of "all", which may count references in place of documents. The weight of a
+// range is how many of these its part of the collection has, and all is their sum.
+func (c *collection) figures(parts [][]bson.Raw, name string) (values, weights []float64, all float64) {
 	for i, batch := range parts {
-		if len(batch) > 0 && integer(batch[0], "all") > 0 {
-			values = append(values, float64(integer(batch[0], name))/float64(integer(batch[0], "all")))
-			weights = append(weights, float64(c.strata[i].count))
+		if len(batch) == 0 || integer(batch[0], "all") == 0 {
+			continue
 		}
+		n, documents := float64(integer(batch[0], "all")), c.strata[i].count
+		weight := n * float64(documents) / float64(min(documents, rangeLength))
+		values, weights, all = append(values, float64(integer(batch[0], name))/n), append(weights, weight), all+weight
 	}
-	return values, weights
+	return values, weights, all
 }
 
 // partOf is a pipeline for tally: the documents for which a condition holds.

@@ -93,18 +93,26 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// Estimates of remarks.
+// Estimates of remarks, also of copies that some documents have.
 func TestEstimatedRemarks(t *testing.T) {
 	const n = 8_000
 	advise.SlowScans(t, n-1, 200)
 	db := mongotest.Database(t)
-	insert(t, db.Collection("users"), times(200, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}} }))
+	name := func(user int) string { return fmt.Sprint("name ", user) }
+	insert(t, db.Collection("users"), times(200, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: name(i)}} }))
 	fill(t, db.Collection("visits"), n, func(i int) bson.D {
 		user := i % 200
 		if i%10 == 0 {
 			user += 200
 		}
-		return bson.D{{Key: "_id", Value: i}, {Key: "user", Value: user}, {Key: "at", Value: "2026-01-01T00:00:00Z"}}
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "user", Value: user}, {Key: "at", Value: "2026-01-01T00:00:00Z"}}
+		switch {
+		case i%40 == 1:
+			doc = append(doc, bson.E{Key: "userName", Value: "as it was"})
+		case i%4 == 1:
+			doc = append(doc, bson.E{Key: "userName", Value: name(user)})
+		}
+		return doc
 	})
 	report := look(t, db, unhurried(nil))
 	got := map[string]int64{}
@@ -114,8 +122,39 @@ func TestEstimatedRemarks(t *testing.T) {
 			t.Errorf("%s: %s", r.Name(), r.Sure)
 		}
 	}
-	if len(got) != 2 || got["data:dangling:visits.user"] < 600 || got["data:dangling:visits.user"] > 1000 || got["data:dates:visits.at"] != n {
+	stale := got["data:stale:visits.userName"]
+	if len(got) != 3 || got["data:dangling:visits.user"] < 600 || got["data:dangling:visits.user"] > 1000 || got["data:dates:visits.at"] != n || stale < 150 || stale > 250 {
 		t.Errorf("%v; %v", report.Remarks, report.Unknown)
+	}
+}
+
+// What is estimated of lists is of their references, not of their documents.
+func TestEstimatedReferences(t *testing.T) {
+	const n = 2_500
+	advise.SlowScans(t, n-1, 100) // of 125 in each part
+	db := mongotest.Database(t)
+	fill(t, db.Collection("posts"), n, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "comments", Value: bson.A{3 * i, 3*i + 1, 3*i + 2}}}
+	})
+	fill(t, db.Collection("comments"), 3*n, func(i int) bson.D {
+		post := i / 3
+		if i%10 == 0 {
+			post = (post + 1) % n
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "post", Value: post}}
+	})
+	report := look(t, db, unhurried(nil))
+	got := map[string]int64{}
+	for _, r := range report.Remarks {
+		if got[r.Name()] = r.Check.Answer; !r.Check.Estimated {
+			t.Errorf("%s: %s", r.Name(), r.Sure)
+		}
+	}
+	const want = 3 * n / 10
+	for _, name := range []string{"data:onesided:posts.comments", "data:onesided:comments.post"} {
+		if got[name] < want*95/100 || got[name] > want*105/100 {
+			t.Errorf("%s: %d, want about %d; %v", name, got[name], want, report.Unknown)
+		}
 	}
 }
 
@@ -160,6 +199,64 @@ func TestWideDocuments(t *testing.T) {
 		for _, c := range cmds {
 			if text := c.Body.String(); strings.Contains(text, `"$all.p"`) && strings.Count(text, `"$unwind"`) != 1 {
 				t.Errorf("%s", text)
+			}
+		}
+	}
+}
+
+// What rests on estimated references says so, and is not advised where the ranges do not tell whether they lead anywhere.
+func TestEstimatedRelations(t *testing.T) {
+	const n, each, orders = 200, 25, 150
+	advise.SlowScans(t, n-1, 10)
+	queries := append(sends(t, 120, `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "lines", "localField": "_id", "foreignField": "order", "as": "all"}}]}`,
+		`{"aggregate": "lines", "pipeline": [{"$match": {"order": 7}}, {"$group": {"_id": "$order", "amount": {"$sum": "$amount"}}}]}`,
+		`{"update": "posts", "updates": [{"q": {"_id": 7}, "u": {"$push": {"comments": "x"}}}]}`),
+		sends(t, 1, `{"update": "lines", "updates": [{"q": {"_id": 7}, "u": {"$set": {"amount": 1}}}]}`)...)
+	text := func(i int) string { return fmt.Sprintf("%0100d", i) }
+	for _, wrong := range []bool{false, true} {
+		db := mongotest.Database(t)
+		insert(t, db.Collection("orders"), times(orders, func(i int) bson.D { return bson.D{{Key: "_id", Value: text(i)}, {Key: "year", Value: i % 9}} }))
+		insert(t, db.Collection("lines"), times(20*n, func(i int) bson.D {
+			order := i % orders
+			if wrong && i/n == 7 {
+				order = orders + i
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "order", Value: text(order)}, {Key: "amount", Value: i}}
+		}))
+		insert(t, db.Collection("posts"), times(n, func(i int) bson.D {
+			list := make(bson.A, each)
+			for j := range list {
+				list[j] = text(i*each + j)
+				if wrong && i/10 == 7 {
+					list[j] = fmt.Sprint("none ", list[j])
+				}
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "comments", Value: list}}
+		}))
+		insert(t, db.Collection("comments"), times(n*each, func(i int) bson.D { return bson.D{{Key: "_id", Value: text(i)}} }))
+		report := look(t, db, unhurried(queries))
+		if wrong {
+			for _, name := range []string{"relation:orders.lines", "relation:posts.comments", "computed:lines.order"} {
+				told := !slices.ContainsFunc(report.Unknown, func(n advise.Note) bool {
+					return n.Pattern+":"+n.Collection+"."+n.Path == name && strings.Contains(n.Reason, "too different for an estimate") && strings.Contains(n.Tells, "-max-time")
+				})
+				if told || slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == name }) {
+					t.Errorf("%s: advised %v; %v", name, named(report), report.Unknown)
+				}
+			}
+			continue
+		}
+		if got := named(report); !slices.Equal(got, []string{"computed:lines", "relation:orders", "relation:posts"}) {
+			t.Errorf("advised %v; %v; %v", got, report.NotAdvised, report.Unknown)
+		}
+		for _, f := range report.Findings {
+			if f.Pattern == "relation" && !strings.Contains(f.Sure, "estimated: ") {
+				t.Errorf("%s: %s", f.Name(), f.Sure)
+			}
+			for _, fact := range f.Facts {
+				if leads := strings.Contains(fact.What, "to a document of "); leads && fact.How != "estimated" {
+					t.Errorf("%s: %v", f.Name(), fact)
+				}
 			}
 		}
 	}

@@ -179,7 +179,10 @@ func slice(key string, value any) (part, bool) {
 }
 
 // alias is a name that a stage gives to a document of a list: {$set: {customer: {$first: "$customers"}}}.
-type alias struct{ name, of string }
+type alias struct {
+	name, of string
+	uses     int // of the read before that stage
+}
 
 func aliased(f bson.E) (a alias, ok bool) {
 	operator, _ := f.Value.(bson.D)
@@ -191,15 +194,16 @@ func aliased(f bson.E) (a alias, ok bool) {
 		of, isPath = list[0].(string)
 	}
 	one := slices.Contains([]string{"$first", "$last", "$arrayElemAt"}, operator[0].Key)
-	return alias{f.Key, strings.TrimPrefix(of, "$")}, one && isPath && strings.HasPrefix(of, "$") && !strings.HasPrefix(of, "$$")
+	return alias{name: f.Key, of: strings.TrimPrefix(of, "$")}, one && isPath && strings.HasPrefix(of, "$") && !strings.HasPrefix(of, "$$")
 }
 
 // aggregation reads the stages up to the one that makes other documents.
 func aggregation(pipeline bson.A, calls int64) *read {
 	var aliases []alias
 	r := stages(pipeline, calls, &aliases)
+	uses := r.uses
 	for _, a := range aliases {
-		for _, used := range r.uses {
+		for _, used := range uses[a.uses:] {
 			if rest, below := strings.CutPrefix(used, a.name); below && a.name != a.of && (rest == "" || rest[0] == '.') {
 				r.uses = append(r.uses, a.of+rest)
 			}
@@ -258,6 +262,7 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 					continue
 				}
 				if a, ok := aliased(f); ok && slices.Contains(lists, a.of) {
+					a.uses = len(r.uses)
 					*aliases = append(*aliases, a)
 					continue
 				}
@@ -472,6 +477,7 @@ type want struct {
 	n           int64 // elements at most; 0 not known
 	last        bool
 	order       bson.D
+	kept        bson.D // the order that the writes keep the list in, if the reads rely on it
 }
 
 // wanted sums up the reads of a list. Parts of another end or order than most reads want are not in the parent: for
@@ -505,13 +511,16 @@ func (t *traffic) wanted(path string) want {
 		}
 	}
 	if w.order == nil && !w.last {
-		w.order = t.keptIn(path)
+		w.kept = t.keptIn(path)
+		w.order = w.kept
+	}
+	if w.kept != nil && at(w.kept, "_id") == nil { // of equal elements the one that was pushed first comes first
+		w.order = with(w.kept, "_id", 1)
 	}
 	return w
 }
 
-// keptIn is the order in which all that is pushed to a list leaves it; nil if none is known. Of equal elements the one that
-// was pushed first comes first.
+// keptIn is the order in which all that is pushed to a list leaves it; nil if none is known.
 func (t *traffic) keptIn(path string) (order bson.D) {
 	for _, w := range t.writes {
 		kept, _ := at(w.orders, path).(bson.D)
@@ -522,9 +531,6 @@ func (t *traffic) keptIn(path string) (order bson.D) {
 		default:
 			order = kept
 		}
-	}
-	if order != nil && at(order, "_id") == nil {
-		order = with(order, "_id", 1)
 	}
 	return directions(order)
 }

@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,38 +19,54 @@ const (
 	copiesKept    = 50 // fields that may be copies of those of one source
 )
 
-// referencing looks for references that lead nowhere, where most lead to a document, and for what should be the same on both
-// sides of one.
+// look is what is asked of a field whose values name documents of another collection.
+type look func(ctx context.Context, c *collection, path string, source *collection) error
+
+// referencing looks at fields and lists whose values name documents of another collection: for references that lead nowhere,
+// where most lead to a document, and for what should be the same on both sides of one.
 func (l *looker) referencing(ctx context.Context, c *collection) error {
 	done := map[string]bool{}
 	for _, f := range c.fields {
-		if f.path == "_id" || done[f.path] || c.has(f.path, "array") {
+		list := f.kind == "array"
+		if f.path == "_id" || done[f.path] || !list && c.has(f.path, "array") || c.continues(f.path) {
 			continue
 		}
-		for _, other := range l.referred(c, f) {
-			least := 1
-			if slices.Contains(numbers, f.kind) {
-				least = relationNumbers
-			}
-			found, err := l.sampleFound(ctx, c, f.path, other.name, least)
-			if err != nil {
-				return l.failed(ctx, err, "", c, f.path)
-			}
-			if !found {
-				continue
-			}
+		looks := []look{l.dangle, l.stale}
+		if list {
+			f.kind, looks = f.element, []look{l.oneSided}
+		}
+		source, err := l.source(ctx, c, f)
+		if source != nil {
 			done[f.path] = true
-			for _, look := range []func(context.Context, *collection, string, *collection) error{l.dangle, l.stale} {
-				if err := look(ctx, c, f.path, other); err != nil {
-					if err := l.failed(ctx, err, "", c, f.path); err != nil {
-						return err
-					}
-				}
+			for _, look := range looks {
+				err = cmp.Or(err, look(ctx, c, f.path, source))
 			}
-			break
+		}
+		if err != nil {
+			if err := l.failed(ctx, err, "", c, f.path); err != nil || l.spent() {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// source is the first collection of which most values of a field name a document, nil without one.
+func (l *looker) source(ctx context.Context, c *collection, f field) (*collection, error) {
+	least := 1
+	if slices.Contains(numbers, f.kind) {
+		least = relationNumbers
+	}
+	for _, other := range l.referred(c, f) {
+		found, err := l.sampleFound(ctx, c, f.path, other.name, least)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return other, nil
+		}
+	}
+	return nil, nil
 }
 
 // referred are the collections whose _ids a field may hold.
@@ -122,17 +139,21 @@ func (l *looker) stale(ctx context.Context, c *collection, reference string, sou
 	if len(pairs) == 0 || c.has(reference+"_version") { // those of extref follow
 		return nil
 	}
-	found := d("$lookup", bson.D{{Key: "from", Value: source.name}, {Key: "localField", Value: reference}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"}})
+	compared := bson.D{{Key: "_id", Value: 0}}
 	sums := bson.D{{Key: "_id", Value: nil}}
 	sizes := bson.D{}
 	for i, p := range pairs {
-		there := d("$first", "$found."+p.there)
+		name := fmt.Sprint("f", i)
+		compared = append(compared, bson.E{Key: name, Value: "$" + p.there})
+		there := d("$first", "$found."+name)
 		both := d("$and", bson.A{d("$gt", bson.A{"$" + p.here, nil}), d("$gt", bson.A{there, nil})})
 		sums = append(sums, bson.E{Key: fmt.Sprint("n", i), Value: d("$sum", d("$cond", bson.A{both, 1, 0}))},
 			bson.E{Key: fmt.Sprint("s", i), Value: d("$sum", d("$cond", bson.A{d("$and", bson.A{both, d("$eq", bson.A{"$" + p.here, there})}), 1, 0}))},
 			bson.E{Key: fmt.Sprint("v", i), Value: d("$addToSet", there)})
 		sizes = append(sizes, bson.E{Key: fmt.Sprint("v", i), Value: d("$size", fmt.Sprint("$v", i))})
 	}
+	found := d("$lookup", bson.D{{Key: "from", Value: source.name}, {Key: "localField", Value: reference}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+		{Key: "pipeline", Value: bson.A{d("$project", compared)}}})
 	batch, err := l.aggregate(ctx, c.name, append(c.first(), found, d("$group", sums), d("$set", sizes)))
 	if err != nil || len(batch) == 0 {
 		return err
@@ -171,7 +192,7 @@ func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r
 	if err != nil || !ok || check.Answer == 0 {
 		return err
 	}
-	all, of := c.count, "the"
+	all, of := check.all, "the"
 	if !check.Estimated {
 		all = check.figure("all")
 		of = group(all)
@@ -184,39 +205,8 @@ func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r
 	return nil
 }
 
-// bothSides looks for documents that should name each other: the parent has a list of its children, and a child its parent.
-func (l *looker) bothSides(ctx context.Context, c *collection) error {
-	done := map[string]bool{}
-	for _, f := range c.fields {
-		if f.kind != "array" || done[f.path] {
-			continue
-		}
-		element := f
-		element.kind = f.element
-		for _, children := range l.referred(c, element) {
-			least := 1
-			if slices.Contains(numbers, f.element) {
-				least = relationNumbers
-			}
-			found, err := l.sampleFound(ctx, c, f.path, children.name, least)
-			if err != nil {
-				return l.failed(ctx, err, "", c, f.path)
-			}
-			if !found {
-				continue
-			}
-			done[f.path] = true
-			if err := l.oneSided(ctx, c, children, f.path); err != nil {
-				return l.failed(ctx, err, "", c, f.path)
-			}
-			break
-		}
-	}
-	return nil
-}
-
 // oneSided counts the references of a list that its children do not return, and those of the children that the lists lack.
-func (l *looker) oneSided(ctx context.Context, c, children *collection, path string) error {
+func (l *looker) oneSided(ctx context.Context, c *collection, path string, children *collection) error {
 	back, err := l.namesBack(ctx, c, children, path)
 	if err != nil || back == "" {
 		return err

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -43,7 +44,7 @@ func TestReferencesThatDisagree(t *testing.T) {
 		if i == 7 {
 			list = list[:2]
 		}
-		return bson.D{{Key: "_id", Value: fmt.Sprint("p", i)}, {Key: "comments", Value: list}}
+		return bson.D{{Key: "_id", Value: fmt.Sprint("p", i)}, {Key: "comments", Value: list}, {Key: "comments_count", Value: len(list)}}
 	}))
 	insert(t, db.Collection("comments"), times(600, func(i int) bson.D {
 		doc := bson.D{{Key: "_id", Value: ids[100+i]}}
@@ -55,6 +56,17 @@ func TestReferencesThatDisagree(t *testing.T) {
 			doc = append(doc, bson.E{Key: "post", Value: post})
 		}
 		return doc
+	}))
+	// A part of a list is in another collection.
+	insert(t, db.Collection("threads"), times(100, func(i int) bson.D {
+		doc := bson.D{{Key: "_id", Value: fmt.Sprint("t", i)}, {Key: "replies", Value: bson.A{3 * i, 3*i + 1, 3*i + 2}}}
+		if i == 7 {
+			doc = bson.D{{Key: "_id", Value: "t7"}, {Key: "replies", Value: bson.A{23}}, {Key: "replies_outside", Value: 2}, {Key: "replies_moved", Value: ids[0]}}
+		}
+		return doc
+	}))
+	insert(t, db.Collection("replies"), times(300, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "thread", Value: fmt.Sprint("t", i/3)}}
 	}))
 	report := look(t, db, unhurried(nil))
 	want := map[string]string{
@@ -73,6 +85,29 @@ func TestReferencesThatDisagree(t *testing.T) {
 		t.Errorf("not said: %v; %v", want, report.Unknown)
 	}
 	checked(t, db, report)
+}
+
+// A field that could not be looked at does not keep the others from it.
+func TestReferencesBesideAFailure(t *testing.T) {
+	t.Parallel()
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, p.Options())
+	t.Cleanup(func() { p.Break(nil) }) // the database is dropped through it
+	insert(t, db.Collection("users"), times(100, func(i int) bson.D { return bson.D{{Key: "_id", Value: fmt.Sprint("u", i)}} }))
+	insert(t, db.Collection("mails"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "from_user", Value: fmt.Sprint("u", i%101)}, {Key: "to_user", Value: fmt.Sprint("u", i%101)}}
+	}))
+	p.Break(func(c proxy.Command) *proxy.Fault {
+		if text := c.Body.String(); strings.Contains(text, `"different"`) && strings.Contains(text, "$from_user") {
+			refused := proxy.Refuse(50)
+			return &refused
+		}
+		return nil
+	})
+	report := look(t, db, unhurried(nil))
+	if names := checked(t, db, report); !slices.Equal(names, []string{"data:dangling:mails.to_user"}) || !slices.ContainsFunc(report.Unknown, func(n advise.Note) bool { return n.Path == "from_user" }) {
+		t.Errorf("%v; %v", names, report.Unknown)
+	}
 }
 
 // Findings of large collections rest on ranges of _id where they agree, and else it is said how to count.

@@ -113,16 +113,12 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		return nil
 	}
 	in := l.all[place]
-	refs, err := l.references(ctx, in, o.field, to)
+	refs, err := l.references(ctx, in, o.field, to, relationFound)
 	if err != nil {
 		return l.failed(ctx, err, pattern, in, o.field)
 	}
 	named, found := refs.named, refs.found
-	switch enough, told := refs.lead(relationFound); {
-	case !told:
-		l.unknown(pattern, place, o.field, "references that name a document of "+to+" are "+refs.share.unsteady(), l.tells(in))
-		return nil
-	case named == 0 || !enough:
+	if !refs.enough {
 		l.not(pattern, place, o.field, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), to))
 		return nil
 	}
@@ -147,8 +143,8 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		Sure: check.how() + ": references; of queries: those that were seen, with the values of their answers",
 		Facts: []Fact{
 			{"documents with the field", check.Answer, check.how()},
-			{"references", named, check.how()},
-			{"of them leading to a document of " + to, found, check.how()},
+			{"references", named, refs.how},
+			{"of them leading to a document of " + to, found, refs.how},
 			{"finds for one each", o.finds, seen},
 			{"answers that they follow", o.parents, seen},
 			{"finds between the first and the last of them for other values", o.others, seen},
@@ -433,16 +429,16 @@ func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pu
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
 	}
-	if float64(check.Answer) < relationUnique*float64(a.elements) {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name a child that another names, too: many to many", share(a.elements-check.Answer, a.elements)))
+	if all := check.figure("references"); float64(check.Answer) < relationUnique*float64(all) {
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name a child that another names, too: many to many", share(all-check.Answer, all)))
 		return nil
 	}
-	refs, err := l.references(ctx, c, a.path, children.name)
+	refs, err := l.references(ctx, c, a.path, children.name, relationFound)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
 	}
 	named, found := refs.named, refs.found
-	if enough, _ := refs.lead(relationFound); !enough {
+	if !refs.enough {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), children.name))
 		return nil
 	}
@@ -460,16 +456,16 @@ func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pu
 	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: a.path,
-		Summary: fmt.Sprintf("The lists of references take %s of the bytes (counted), up to %s each, and grow: %d $push were seen. "+
+		Summary: fmt.Sprintf("The lists of references take %s of the bytes (%s), up to %s each, and grow: %d $push were seen. "+
 			"Each of %s children (counted) stands in one list alone, so that one field in the child says the same and no document grows.",
-			share(a.bytes, a.all), many(a.longest(), "element"), pushes, group(check.Answer)),
-		Sure: "counted: lengths, bytes and references; of queries: those that were seen",
+			share(a.bytes, a.all), a.how(), many(a.longest(), "element"), pushes, group(check.Answer)),
+		Sure: a.how() + ": lengths, bytes and references; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents", a.total, counted},
-			{"references", a.elements, counted},
+			{"documents", a.total, a.how()},
+			{"references", check.figure("references"), counted},
 			{"different children", check.Answer, counted},
-			{"of the references leading to a document of " + children.name, found, counted},
-			{"elements of the longest list", a.longest(), counted},
+			{"of the references leading to a document of " + children.name, found, refs.how},
+			{"elements of the longest list", a.longest(), a.how()},
 			{"$push to the list", pushes, seen},
 		},
 		Saving: Interval{Low: a.bytes - emptyList*a.docs, High: a.bytes, Before: a.all, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},

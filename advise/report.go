@@ -146,6 +146,7 @@ type Check struct {
 
 	reply  bson.Raw
 	within string // the interval of an estimate
+	all    int64  // what its answer is a part of, estimated as well
 }
 
 // sure says how the Answer was found.

@@ -264,13 +264,15 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	return nil
 }
 
-// edits is how many updates change the one document of a series and a time, and how many other writes change documents.
+// edits is how many updates change the one document of a series and a time in its place, and how many other writes change
+// documents.
 func (c *collection) edits(s span) (edits, others int64) {
 	others = c.deletes
 	for _, w := range c.writes {
 		single := len(w.by) == len(s.ids())+1
 		for _, name := range append(s.ids(), s.at) {
-			single = single && equals(w.by, name)
+			moves := slices.ContainsFunc(w.sets, func(set string) bool { return related(set, name) })
+			single = single && equals(w.by, name) && !moves
 		}
 		if single {
 			edits += w.calls

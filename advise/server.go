@@ -44,6 +44,9 @@ func (s *server) run(ctx context.Context, db *mongo.Database, command bson.D) (b
 	bounded, cancel := context.WithTimeout(ctx, s.maxTime)
 	defer cancel()
 	command = append(command, bson.E{Key: "comment", Value: comment})
+	if command[0].Key == "aggregate" {
+		command = append(command, bson.E{Key: "allowDiskUse", Value: false}) // no temporary files on a live server
+	}
 	reply, err := db.RunCommand(bounded, command, options.RunCmd().SetReadPreference(readpref.SecondaryPreferred())).Raw()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -64,7 +67,6 @@ func (s *server) aggregateIn(ctx context.Context, db *mongo.Database, collection
 		{Key: "aggregate", Value: collection},
 		{Key: "pipeline", Value: pipeline},
 		{Key: "cursor", Value: bson.D{{Key: "batchSize", Value: maxReply + 1}}},
-		{Key: "allowDiskUse", Value: false}, // no temporary files on a live server
 	}
 	reply, err := s.run(ctx, db, command)
 	for again := 1; again < sampleAttempts && unlucky(err); again++ {
@@ -132,7 +134,10 @@ func (s *server) reason(err error) string {
 // remedy says what would tell what a failed command did not.
 func (s *server) remedy(err error) string {
 	var refused mongo.CommandError
+	var wide untold
 	switch {
+	case errors.As(err, &wide):
+		return wide.tells
 	case errors.Is(err, errBudget):
 		return "a larger budget, or only this collection"
 	case errors.As(err, &refused) && refused.Code == 13:

@@ -168,6 +168,16 @@ func (c *collection) has(path string, kinds ...string) bool {
 	return false
 }
 
+// multikey are the places of a path where some document has an array: an index on it has several keys for that document.
+func (c *collection) multikey(path string) (arrays []string) {
+	for i, letter := range path + "." {
+		if letter == '.' && c.has(path[:i], "array") {
+			arrays = append(arrays, path[:i])
+		}
+	}
+	return arrays
+}
+
 // kind is the one type of a field, "" if there are several.
 func (c *collection) kind(path string) (kind string) {
 	for _, f := range c.fields {

@@ -232,6 +232,8 @@ func TestJoinsOfAllKinds(t *testing.T) {
 	}
 	said(t, db, named("of", `{"of.name": 1}`), "extref:orders.customer", "orders", "")
 	said(t, db, named("who", `{"who.name": 1}`), "extref:orders.customer", "orders", "")
+	said(t, db, named("customer", `{"customer.name": 1}`), "extref:orders.customer", "orders", "")
+	said(t, db, named("customer", `{"customer": 1}`), "", "orders", "hand on all of it")
 	said(t, db, named("who", `{"who": 1}`), "", "orders", "hand on all of it, or name no field")
 
 	// Each read joins 44 documents, each write changes 2 copies.
@@ -240,6 +242,23 @@ func TestJoinsOfAllKinds(t *testing.T) {
 	}
 	said(t, db, writes(15), "extref:orders.customer", "orders", "")
 	said(t, db, writes(30), "", "orders", "100 reads join customers, 4400 documents in all, but 30 writes to name would each change some 2 copies")
+
+	// Shapes have no values, so nothing says how many documents they join.
+	shape, err := bson.Marshal(bson.D{{Key: "calls", Value: int64(100)}, {Key: "shape", Value: bson.D{{Key: "cmdNs", Value: bson.D{{Key: "db", Value: db.Name()}, {Key: "coll", Value: "orders"}}},
+		{Key: "command", Value: "aggregate"}, {Key: "pipeline", Value: document(t, `{"p": [{"$lookup": {"from": "customers", "localField": "customer", "foreignField": "_id", "as": "of"}}, {"$project": {"of.name": true}}]}`)[0].Value}}}})
+	testkit.OK(t, err)
+	known, _ := advise.ShapeQuery(shape)
+	said(t, db, append(writes(30)[1:], known), "", "orders", "100 reads join customers, but 30 writes to name would each change some 2 copies")
+
+	// What writes say needs no plan of the reads.
+	cmds := mongotest.Record(t, db, func() {
+		said(t, db, append(named("of", `{"of.name": 1}`), sends(t, 200, `{"update": "orders", "updates": [{"q": {"_id": 7}, "u": {"$set": {"customer": 8}}}]}`)...), "", "orders", "200 writes set the reference")
+	})
+	for _, c := range cmds {
+		if c.Name == "explain" && c.Body.Lookup("verbosity").StringValue() == "executionStats" {
+			t.Errorf("%s", c.Body)
+		}
+	}
 
 	// Finds one by one, after fewer answers than that.
 	one := sends(t, 40, `{"find": "customers", "filter": {"_id": 7}, "projection": {"name": 1}}`)[0]
@@ -372,6 +391,8 @@ func TestSeriesOfAllKinds(t *testing.T) {
 	said(t, db, change(10, single), "bucket:corrected.at", "corrected", "")
 	said(t, db, change(11, single), "", "corrected", "11 updates of single documents were seen, and 30 reads of a range")
 	said(t, db, change(1, `{"_id": 7}`), "", "corrected", "updates or deletes of single documents were seen")
+	moved := sends(t, 1, `{"update": "corrected", "updates": [{"q": `+single+`, "u": {"$set": {"at": {"$date": "2026-01-02T00:00:00Z"}}}}]}`)
+	said(t, db, append(change(9, single), moved...), "", "corrected", "updates or deletes of single documents were seen")
 }
 
 // Fields are found where they are of several types, few of one name, or without an index, and else it is said why not.

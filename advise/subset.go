@@ -72,14 +72,18 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		return nil
 	}
 	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: d("$sum", d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0}))}}
-	stored := want.order == nil // reads take the elements as they are stored
+	stored, order := want.order == nil, want.kept // reads take the elements as they are stored, or as the writes sort them
+	relied := "the order by " + page{sort: order}.order() + " that the writes sort them in"
 	if stored {
+		order, relied = bson.D{{Key: "_id", Value: 1}}, "the order of an _id of theirs, the only one that the package could keep"
+	}
+	if order != nil {
 		list := d("$cond", bson.A{d("$isArray", "$"+a.path), "$" + a.path, bson.A{}})
-		ids := d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: "$$this._id"}})
-		other := d("$ne", bson.A{ids, d("$sortArray", bson.D{{Key: "input", Value: ids}, {Key: "sortBy", Value: 1}})})
-		if !want.last { // Adopt gives an _id in the order of the list, and an element that comes to the front later gets the largest
+		other := disorder(list, order)
+		if stored && !want.last { // Adopt gives an _id in the order of the list, and an element that comes to the front later gets the largest
+			ids := d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: "$$this._id"}})
 			other = d("$or", bson.A{other, d("$in", bson.A{nil, ids})})
-			want.order = bson.D{{Key: "_id", Value: 1}}
+			want.order = order
 		}
 		sums = append(sums, bson.E{Key: "disordered", Value: d("$sum", d("$cond", bson.A{other, 1, 0}))})
 	}
@@ -88,7 +92,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		return l.failed(ctx, err, pattern, c, a.path)
 	}
 	if disordered > 0 {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not the order of an _id of theirs, the only one that the package could keep", large, many(disordered, "document")))
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not %s", large, many(disordered, "document"), relied))
 		return nil
 	}
 	wide := 0.0 // half of the interval, as a part of the estimate
@@ -136,7 +140,19 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	return nil
 }
 
-// listed is the query for the bytes of a list, and in how many documents it is in another order than that of _id.
+// disorder is the condition that the elements of a list are not in an order. Elements with equal keys may stand in any.
+func disorder(list any, order bson.D) bson.D {
+	var element, by bson.D
+	for i, f := range order {
+		name := fmt.Sprint("f", i)
+		element = append(element, bson.E{Key: name, Value: "$$this." + f.Key})
+		by = append(by, bson.E{Key: name, Value: f.Value})
+	}
+	keys := d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: element}})
+	return d("$ne", bson.A{keys, d("$sortArray", bson.D{{Key: "input", Value: keys}, {Key: "sortBy", Value: by}})})
+}
+
+// listed is the query for the bytes of a list, and in how many documents it is in another order than reads rely on.
 func (l *looker) listed(ctx context.Context, c *collection, a *list, pipeline bson.A) (check Check, disordered int64, err error) {
 	command, path := bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}, []string{"cursor", "firstBatch", "0", "bytes"}
 	if a.ranges == nil {

@@ -556,6 +556,8 @@ func tryPaging(c *collection, s skips) trying {
 		if err != nil {
 			return 0, service{}, err
 		}
+		// With Equality alone the right index is made. But a replayed page may have a filter that does not fix these fields,
+		// which that pager refuses.
 		indexed, err := paging.New[bson.D](db.Collection(c.name), order, &paging.Options{Equality: s.fixed})
 		if err != nil {
 			return 0, service{}, err

@@ -363,7 +363,7 @@ func numberCases() []labelled {
 			traffic: []requests{
 				{80, func(s *session, i int) {
 					from := s.IntN(240)
-					s.find("readings", d("sensorId", i%20, "ts", d("$gte", minute(from), "$lt", minute(from+60))), by{sort: d("ts", 1)})
+					s.window("readings", "sensorId", i%20, "ts", minute(from), minute(from+60))
 				}},
 				{60, func(s *session, i int) {
 					s.insert("readings", d("_id", oid(80, 6000+i), "sensorId", i%20, "ts", minute(300+i/20), "temp", 21.5, "hum", 40))
@@ -404,8 +404,7 @@ func numberCases() []labelled {
 			traffic: []requests{
 				{70, func(s *session, i int) {
 					from := minute(s.IntN(14))
-					s.find("vibration", d("meta.machine", fmt.Sprint("M", i%8),
-						"t", d("$gte", from, "$lt", from.Add(2*time.Minute))), by{sort: d("t", 1)})
+					s.window("vibration", "meta.machine", fmt.Sprint("M", i%8), "t", from, from.Add(2*time.Minute))
 				}},
 				{30, func(s *session, i int) {
 					docs := make([]bson.D, 40)
@@ -427,7 +426,7 @@ func numberCases() []labelled {
 			traffic: []requests{
 				{80, func(s *session, _ int) {
 					from := minute(s.IntN(24)).UnixMilli()
-					s.find("ticks", d("sym", s.of("ABC", "DEF", "GHI"), "time", d("$gte", from, "$lt", from+60_000)), by{sort: d("time", 1)})
+					s.window("ticks", "sym", s.of("ABC", "DEF", "GHI"), "time", from, from+60_000)
 				}},
 			},
 		},
@@ -440,9 +439,7 @@ func numberCases() []labelled {
 			traffic: []requests{
 				{80, func(s *session, i int) {
 					from := s.IntN(1500)
-					s.find("heart_rate", d("patientId", i%12, "when", d("$gte", minute(from).Format(time.RFC3339),
-						"$lt", minute(from+600).Format(time.RFC3339))),
-						by{sort: d("when", 1)})
+					s.window("heart_rate", "patientId", i%12, "when", minute(from).Format(time.RFC3339), minute(from+600).Format(time.RFC3339))
 				}},
 			},
 		},
@@ -457,8 +454,7 @@ func numberCases() []labelled {
 			traffic: []requests{
 				{80, func(s *session, i int) {
 					from := minute(s.IntN(90))
-					s.find("trades", d("instrument", fmt.Sprint("I", i%10),
-						"ts", d("$gte", from, "$lt", from.Add(10*time.Minute))), by{sort: d("ts", 1)})
+					s.window("trades", "instrument", fmt.Sprint("I", i%10), "ts", from, from.Add(10*time.Minute))
 				}},
 				{25, func(s *session, _ int) {
 					i := s.IntN(6000)
@@ -476,7 +472,7 @@ func numberCases() []labelled {
 			traffic: []requests{
 				{80, func(s *session, i int) {
 					from := 15 * s.IntN(400)
-					s.find("meter_reads", d("meter", i%10, "at", d("$gte", minute(from), "$lt", minute(from+1440))), by{sort: d("at", 1)})
+					s.window("meter_reads", "meter", i%10, "at", minute(from), minute(from+1440))
 				}},
 				{20, func(s *session, _ int) {
 					i := s.IntN(5000)

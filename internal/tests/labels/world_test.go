@@ -124,6 +124,11 @@ func (s *session) find(coll string, filter bson.D, b by) (out []bson.M) {
 	return s.all(coll, cmd, cursor, err)
 }
 
+// window reads the measurements of one series from one time on, as far as another.
+func (s *session) window(coll, series string, one any, when string, from, to any) {
+	s.find(coll, d(series, one, when, d("$gte", from, "$lt", to)), by{sort: d(when, 1)})
+}
+
 // one is a findOne.
 func (s *session) one(coll string, filter, fields bson.D) (out bson.M) {
 	opts, cmd := options.FindOne(), d("find", coll, "filter", filter, "limit", 1, "singleBatch", true)
