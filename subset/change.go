@@ -412,6 +412,9 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 		if err := c.keepable(next...); err != nil {
 			return err
 		}
+		if err := c.hold(ctx, bson.A{ch.parent}, next); err != nil {
+			return err
+		}
 		if len(next) > 0 {
 			each := expr.D("$each", c.arranged(next))
 			if c.o.BestLast {
@@ -428,6 +431,21 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	}
 	_, err := fault.One(c.parents.UpdateOne(ctx, byID(ch.parent), update))
 	return fault.Of(ch.parent, err)
+}
+
+// hold makes a program that changes one of these items conflict with the transaction, which copies them into the arrays of
+// their parents. The program, as extref, does not find them there yet.
+//
+// Cost: 1 round trip, none without items.
+func (c *core) hold(ctx context.Context, parents bson.A, items []bson.Raw) error {
+	if len(items) == 0 {
+		return nil
+	}
+	ids := make(bson.A, len(items))
+	for i, doc := range items {
+		ids[i] = doc.Lookup("_id")
+	}
+	return hold.Documents(ctx, c.items, expr.D("_id", expr.Op("$in", ids), c.o.ParentField, expr.Op("$in", parents)))
 }
 
 // arranged is the parts of these items, given best first, that a parent keeps, in the order in

@@ -303,7 +303,7 @@ func (c *core) compare(ctx context.Context, states []state) error {
 			p.Detail = fmt.Sprintf("%d of its items differ from the collection's, the last with the _id %s", n, value.Text(st.edited[n-1].id()))
 		} else if pulled := c.pulled(*st); len(pulled) > 0 {
 			p.Kind = Pulled
-			p.Detail = fmt.Sprintf("it lacks %d of the best items, the last with the _id %s", len(pulled), value.Text(pulled[len(pulled)-1]))
+			p.Detail = fmt.Sprintf("it lacks %d of the best items, the last with the _id %s", len(pulled), value.Text(pulled[len(pulled)-1].Lookup("_id")))
 		}
 	}
 	return nil
@@ -318,23 +318,33 @@ func (c *core) covers(doc, part bson.Raw) bool {
 	})
 }
 
-// pulled returns the _ids of the best items that an array lacks. It returns none if the items of
-// the parent were not counted, as then the array did not hold them.
-func (c *core) pulled(st state) (out []bson.RawValue) {
-	if count := value.Lookup(st.parent, c.o.CountField); !st.wrong || !(parent{count: count}).counted() ||
-		value.Lookup(st.parent, c.o.ArrayField).Type != bson.TypeArray {
+// lacking returns the best items that a wrong array lacks and Adopt has not just inserted.
+func (st state) lacking() (out []bson.Raw) {
+	if !st.wrong {
 		return nil
 	}
 	there := map[string]bool{}
 	for _, h := range st.elements {
 		there[h.key()] = true
 	}
+	for _, it := range st.inserts {
+		there[itemKey(st.id(), it.id)] = true
+	}
 	for _, doc := range st.top {
-		if id := doc.Lookup("_id"); !there[itemKey(st.id(), id)] {
-			out = append(out, id)
+		if !there[itemKey(st.id(), doc.Lookup("_id"))] {
+			out = append(out, doc)
 		}
 	}
 	return out
+}
+
+// pulled returns the best items that an array lacks. It returns none if the items of the parent were not counted, as then
+// the array did not hold them.
+func (c *core) pulled(st state) []bson.Raw {
+	if count := value.Lookup(st.parent, c.o.CountField); !(parent{count: count}).counted() || value.Lookup(st.parent, c.o.ArrayField).Type != bson.TypeArray {
+		return nil
+	}
+	return st.lacking()
 }
 
 // malformed returns a field of a parent with a value that this package would not store there, and

@@ -97,7 +97,7 @@ func TestCosts(t *testing.T) {
 	}
 	refilled := func(cmds mongotest.Commands) {
 		t.Helper()
-		find := cmds[len(cmds)-3]
+		find := cmds[len(cmds)-4]
 		examined(t, db, find, index, 4, 4) // the server fetches also what it skips
 		mongotest.Explain(t, db, find.Body).RequireNoSort(t)
 		same(t, "limit", int64(1), find.Body.Lookup("limit").AsInt64())
@@ -106,19 +106,19 @@ func TestCosts(t *testing.T) {
 		{Name: "Update of all fields", Sends: []string{fam, find, up, commit}, Writes: 2, Index: "_id_", Keys: 1, Docs: 1, Call: full(6, 1, 16, "x")},
 		{Name: "Update that changes nothing", Sends: []string{fam, find, commit}, Writes: 1, Call: full(6, 1, 16, "x")},
 		{Name: "Update of one that is not kept", Sends: []string{fam, find, up, commit}, Writes: 3, Call: full(2, 1, 12, "not kept")},
-		{Name: "Update that sinks", Sends: []string{fam, find, fam, find, up, commit}, Writes: 3, Check: refilled, Call: full(7, 1, 2, "sinks")},
+		{Name: "Update that sinks", Sends: []string{fam, find, fam, find, up, up, commit}, Writes: 5, Check: refilled, Call: full(7, 1, 2, "sinks")},
 		{Name: "Update that rises", Sends: []string{fam, find, fam, find, commit}, Writes: 2, Call: full(7, 1, 17, "rises")},
 		{Name: "Update of a field", Sends: []string{fam, find, up, commit}, Writes: 2, Call: set(6, "author", "y")},
 		{Name: "Update of a sum", Sends: []string{fam, find, up, commit}, Writes: 2, Call: set(6, "rating", 2)},
 		{Name: "Update of a field of one that is not kept", Sends: []string{fam, find, up, commit}, Writes: 3, Call: set(2, "author", "y")},
 		{Name: "Update of the order of one that is not kept", Sends: []string{fam, find, fam, up, commit}, Writes: 3, Call: set(2, "date", day(2))},
-		{Name: "Update of the order that sinks", Sends: []string{fam, find, fam, find, up, commit}, Writes: 3, Check: refilled, Call: set(7, "date", day(1))},
+		{Name: "Update of the order that sinks", Sends: []string{fam, find, fam, find, up, up, commit}, Writes: 5, Check: refilled, Call: set(7, "date", day(1))},
 		{Name: "Update of the order that changes nothing", Sends: []string{fam, find, commit}, Writes: 1, Call: set(7, "date", day(1))},
 		{Name: "Update of a field that is not kept", Sends: []string{fam, find, commit}, Writes: 1, Call: set(7, "text", "not kept")},
 		{Name: "Update of the order that rises", Sends: []string{fam, find, fam, find, commit}, Writes: 2, Call: set(7, "date", day(17))},
 		{Name: "Update of the order of the first", Sends: []string{fam, find, fam, commit}, Writes: 2, Call: set(7, "date", day(18))},
 		{Name: "Delete of one that is not kept", Sends: []string{fam, fam, commit}, Writes: 2, Call: func(ctx context.Context) error { return s.Delete(ctx, 1, 0) }},
-		{Name: "Delete", Sends: []string{fam, fam, find, up, commit}, Writes: 3, Check: refilled, Call: func(ctx context.Context) error { return s.Delete(ctx, 1, 5) }},
+		{Name: "Delete", Sends: []string{fam, fam, find, up, up, commit}, Writes: 5, Check: refilled, Call: func(ctx context.Context) error { return s.Delete(ctx, 1, 5) }},
 		{Name: "DeleteParent", Sends: []string{"delete", "delete", commit}, Writes: 1 + 4, Call: func(ctx context.Context) error { return testkit.ErrorOf(s.DeleteParent(ctx, 3)) },
 			Check: func(cmds mongotest.Commands) { examined(t, db, cmds[1], index, 0, 0) }},
 	})
@@ -147,7 +147,7 @@ func TestCosts(t *testing.T) {
 		{Name: "Repair that refills", Before: func() {
 			testkit.Update(t, parents, d("_id", 1), d("$unset", d("num_reviews", ""), "$pop", d("reviews", 1)))
 		},
-			Sends: []string{list, find, agg, up, find, agg, find, up, commit}, Writes: 2, Call: repair(nil)},
+			Sends: []string{list, find, agg, up, find, agg, find, up, up, commit}, Writes: 4, Call: repair(nil)},
 		{Name: "Check that finds an orphan", Before: func() { insert(t, items, d("_id", 800, "product_id", 800)) },
 			Sends: []string{list, find, agg, agg, find, agg, commit, find}, Call: check},
 		{Name: "Adopt", Before: func() {
@@ -191,7 +191,7 @@ func TestCostsOfALargeN(t *testing.T) {
 		}
 	}
 	costs.Run(t, db, []costs.Case{
-		{Name: "Delete", Sends: []string{fam, fam, "find", "update", commit}, Writes: 3, Check: small,
+		{Name: "Delete", Sends: []string{fam, fam, "find", "update", "update", commit}, Writes: 5, Check: small,
 			Call: func(ctx context.Context) error { return s.Delete(ctx, "goofy", 1050) }},
 		{Name: "Insert", Sends: []string{fam, "update", commit}, Writes: 2, Check: func(cmds mongotest.Commands) { small(cmds[:1]) },
 			Call: func(ctx context.Context) error { return testkit.ErrorOf(s.Insert(ctx, "goofy", d("_id", 2000))) }},
@@ -235,9 +235,9 @@ func TestCostsOfFilterAndAnotherN(t *testing.T) {
 			must(t, many(10)(t.Context()))
 			must(t, many(20)(t.Context()))
 			larger(4)
-		}, Sends: []string{fam, "insert", "find", "update", commit}, Writes: 3, Call: add(0, true)},
+		}, Sends: []string{fam, "insert", "find", "update", "update", commit}, Writes: 3 + 2, Call: add(0, true)},
 		{Name: "InsertMany with a larger N", Before: func() { larger(6) },
-			Sends: []string{"find", "update", "insert", "find", "find", "update", commit}, Writes: 4, Call: many(-20)},
+			Sends: []string{"find", "update", "insert", "find", "find", "update", "update", commit}, Writes: 4 + 4, Call: many(-20)},
 	})
 	clean(t, db, s)
 }
@@ -273,8 +273,8 @@ func TestCostsOfSums(t *testing.T) {
 		{Name: "Update to a huge number", Sends: []string{fam, "find", "update", commit}, Writes: 2, Call: set(4, 1e300)},
 		{Name: "Update that leaves little", Sends: []string{fam, "find", "update", fam, "aggregate", "update", commit}, Writes: 3, Check: anew(4), Call: set(4, 7)},
 		{Name: "Update of the rest", Before: func() { must(t, set(4, 1e17)(t.Context())) }, Sends: []string{fam, "find", "update", commit}, Writes: 3, Call: set(2, 10.5)},
-		{Name: "Delete that leaves little", Sends: []string{fam, fam, "find", "update", "aggregate", "update", commit}, Writes: 4, Check: anew(4), Call: remove(4)},
-		{Name: "Delete", Sends: []string{fam, fam, "find", "update", commit}, Writes: 3, Call: remove(3)},
+		{Name: "Delete that leaves little", Sends: []string{fam, fam, "find", "update", "update", "aggregate", "update", commit}, Writes: 6, Check: anew(5), Call: remove(4)},
+		{Name: "Delete", Sends: []string{fam, fam, "find", "update", "update", commit}, Writes: 5, Call: remove(3)},
 		{Name: "Delete of all", Sends: []string{fam, fam, commit}, Writes: 2, Call: remove(2)},
 		{Name: "Delete of the last", Sends: []string{fam, fam, commit}, Writes: 2, Call: remove(1)},
 		{Name: "InsertMany", Sends: []string{"find", "update", "insert", commit}, Writes: 3, Call: many(1, 10, 0.5, 1e17)},
@@ -312,9 +312,9 @@ func TestCostsOfAdoptingWrites(t *testing.T) {
 			slices.Concat(met, []string{fam, "find", "update", commit}), 2 + 5 + 2},
 		{"Delete", old, nil,
 			func(ctx context.Context, s docs) error { return s.Delete(ctx, 1, 5) },
-			slices.Concat(met, []string{fam, fam, "find", "update", commit}), 2 + 5 + 3},
+			slices.Concat(met, []string{fam, fam, "find", "update", "update", commit}), 2 + 5 + 5},
 		{"Insert, items in the collection", d("_id", 1, "name", "x"), []any{d("_id", 1, "parent", 1)}, add,
-			[]string{fam, "insert", "find", "update", "find", "aggregate", "find", "update", commit}, 2 + 2},
+			[]string{fam, "insert", "find", "update", "find", "aggregate", "find", "update", "update", commit}, 2 + 2 + 2},
 		{"Insert, pushed since", d("_id", 1, "items", bson.A{d("_id", 2), d("_id", 3), d("_id", 7)}, "items_count", 2),
 			[]any{d("_id", 2, "parent", 1), d("_id", 3, "parent", 1)}, add,
 			slices.Concat([]string{fam, "update", "find"}, adopt, []string{commit}), 2 + 2 + 1},

@@ -65,8 +65,9 @@
 //	err = reviews.Delete(ctx, 1, 786)
 //
 // int is the type of the products' _id. The parents are your own documents. Insert them, read them whole, and
-// change their other fields with update operators. Change items only with this package. An Insert for a parent
-// that does not exist returns [mongopatterns.ErrNoParent].
+// change their other fields with update operators. Change items only with this package, and copies in them with
+// package extref, to which the array is a second target (docs/together.md). An Insert for a parent that does not
+// exist returns [mongopatterns.ErrNoParent].
 //
 // Insert gives an item an ObjectID only if the item encodes without an _id. To get one, tag the field
 // bson:"_id,omitempty", because a zero ID is stored as it is.
@@ -92,8 +93,8 @@
 // A write changes both collections or none. It uses the transaction of the context, or its own, which is
 // run again on conflicts. Writers of one parent wait for each other, those of one process in the order in which they
 // came. If very many write to the same parent, collect the items and call InsertMany. If a write must lock a parent
-// without changing it, it sets the field __touch and removes it before the commit; a validator must allow this
-// field. After an error from a call that writes, abort your transaction.
+// without changing it, or an item that it copies into an array, it sets the field __touch and removes it before the
+// commit; a validator must allow this field. After an error from a call that writes, abort your transaction.
 //
 // # Failures
 //
@@ -115,7 +116,7 @@
 //	Top, Get       1 RT  1 key, 1 document
 //	All            1 RT  a batch of the cursor; 1 key and document for each item
 //	Update         4 RT  2 documents written; 3 RT and 1 if the parent keeps nothing of what changes
-//	Delete         3 RT  2 documents written; 5 RT and 3 if the next item follows
+//	Delete         3 RT  2 documents written; 6 RT and 5 writes if the next item follows
 //	DeleteParent   3 RT  1 write for each item
 //	Check          2 RT  a batch of 100 parents, all of whose items are read; and 2 scans of the items
 //	Repair, Adopt  as Check, and 5 to 8 RT a batch in which parents are wrong

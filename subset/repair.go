@@ -25,6 +25,7 @@ import (
 //
 // Cost: 1 round trip, and 2 for each batch of 100 parents as in Check.
 //   - A batch in which some are wrong: 5 more, and 1 more if arrays are; 2 writes to each wrong parent.
+//   - Arrays that lack items: 1 more, and 2 writes to each of these.
 func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "subset.Repair")
 	defer fault.In(&err, "subset: repair")
@@ -173,6 +174,11 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 			return nil, err
 		}
 	}
+	if !dry {
+		if err := c.holdNew(ctx, left); err != nil {
+			return nil, err
+		}
+	}
 	for _, st := range left {
 		set := expr.D(hold.Field, "$$REMOVE")
 		// Beside a push, a deletion by new code may have left a free place.
@@ -197,6 +203,18 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 		result.Done++
 	}
 	return models, nil
+}
+
+// holdNew holds the items that the arrays of these parents lack.
+func (c *core) holdNew(ctx context.Context, states []state) error {
+	var parents bson.A
+	var items []bson.Raw
+	for _, st := range states {
+		if lacking := st.lacking(); len(lacking) > 0 {
+			parents, items = append(parents, st.id()), append(items, lacking...)
+		}
+	}
+	return c.hold(ctx, parents, items)
 }
 
 // set is the update that sets the numbers which follow from all items of a parent, and more.

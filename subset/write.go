@@ -37,7 +37,7 @@ import (
 //
 // Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed out.
 //   - The first item of a parent: 1 more.
-//   - A parent that holds fewer than it should, after N was raised: 2 more.
+//   - A parent that holds fewer than it should, after N was raised: 3 more, and 2 writes to each item that it gets.
 //   - A sum that is computed from all items: 2 more.
 //   - A parent that is to be adopted: 8 or 9 more, and 1 write for each item in its array.
 func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, err error) {
@@ -434,7 +434,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 //
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write more.
 //   - Nothing that the parent keeps or adds up changes: 3, and 1 document.
-//   - A changed rank: 1 more. Leaving the best N: 2 more, as Delete.
+//   - A changed rank: 1 more. Leaving the best N: 3 more, as Delete.
 //   - It begins or ends to count: as Insert or Delete, and 1 more.
 //   - A sum that is computed from all items: 2 or 3 more.
 //   - A parent that is to be adopted: 8 to 12 more, and 1 write for each item in its array.
@@ -530,8 +530,8 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 // not exist.
 //
 // Cost: 3 round trips, 2 documents written.
-//   - The next one follows: 5 and 3; it alone is read, by the index {parent, order…}, where the server passes over
-//     N-1 others.
+//   - The next one follows: 6 and 5, two of these to it; it alone is read, by the index {parent, order…}, where the
+//     server passes over N-1 others.
 //   - A sum that is computed from all items: 2 more.
 //   - A parent that is to be adopted, and an item that is not there: as Update.
 func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err error) {
