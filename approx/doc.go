@@ -83,7 +83,8 @@
 // until they are written. So a count is too low by at most (Every-1) × the number of processes. If a write
 // fails, the changes that were not stored wait for the next Flush, or for Every more. If the answer to a write
 // was lost, the changes may have been stored, and then count twice. (The driver's own retry of such a write
-// cannot count twice.)
+// cannot count twice.) A cancelled context loses answers, and clients hang up every day. So give Add a context that
+// does not end with the request, such as context.WithoutCancel(r.Context()).
 //
 // While the server cannot be reached nothing is lost as long as the process lives. Each Add that
 // should write returns an error, but has counted, and the waiting keys may become more than

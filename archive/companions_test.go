@@ -595,3 +595,46 @@ func TestInvalidCompanions(t *testing.T) {
 		}
 	}
 }
+
+// The old items of a parent that stays leave in one transaction with the counts, as the documentation says.
+func TestOldItemsOfAParent(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), mongotest.Database(t)
+	films, items, oldItems := db.Collection("films"), db.Collection("items"), db.Collection("items_old")
+	s := testkit.Must(subset.New[int, bson.D](films, items, &subset.Options{ParentField: "film", ArrayField: "newest", N: 2, Sort: d("at", -1), CountField: "count"}))
+	old := open(t, items, oldItems, &archive.Options{TimeField: "at"})
+	testkit.OK(t, s.EnsureIndexes(ctx))
+	testkit.OK(t, old.EnsureIndexes(ctx))
+	testkit.Insert(t, films, d("_id", 1))
+	add := func(i int) error { return testkit.ErrorOf(s.Insert(ctx, 1, d("_id", i, "at", on(i)))) }
+	for i := range 6 {
+		testkit.OK(t, add(i))
+	}
+	testkit.OK(t, mongopatterns.Transact(ctx, db.Client(), func(tx context.Context) error {
+		var film struct {
+			Newest []struct {
+				ID int `bson:"_id"`
+			}
+		}
+		if err := films.FindOneAndUpdate(tx, d("_id", 1), d("$currentDate", d("archived", true))).Decode(&film); err != nil {
+			return err
+		}
+		var shown bson.A
+		for _, item := range film.Newest {
+			shown = append(shown, item.ID)
+		}
+		result, err := old.Move(tx, append(old.BeforeFilter(on(9)), bson.E{Key: "film", Value: 1}, bson.E{Key: "_id", Value: d("$nin", shown)}), nil)
+		if err != nil {
+			return err
+		}
+		repaired, err := s.Repair(tx, &mongopatterns.Work{Filter: d("_id", 1)})
+		if err == nil && (result.Done != 4 || repaired.Done != 1) {
+			err = fmt.Errorf("%+v, %+v", result, repaired)
+		}
+		return err
+	}))
+	testkit.OK(t, add(6))
+	same(t, []string{}, testkit.Problems(t, s))
+	same(t, []string{}, testkit.Problems(t, old))
+	same(t, 4, testkit.Count(t, oldItems, all))
+}

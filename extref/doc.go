@@ -34,6 +34,7 @@
 //	{parts: [{id: 7, name: "#4 grommet"}, …]}                 Path: "parts", Array: true, IDField: "id", Unversioned: true
 //	{host: "AAAB", hostname: "goofy…", ipaddr: "127.…"}       Path: "", IDField: "host", Unversioned: true
 //	{items: [{quantity: 2, product: {_id: 5, name: "…"}}]}    Path: "items", Array: true, IDField: "product._id", …
+//	                                                          As: "product.name", VersionField: "product.version"
 //	{product_name: "…", product_catalog_number: 1234}         IDField: "product_catalog_number", Options.KeyField: "catalog_number"
 //
 // # Five calls
@@ -101,7 +102,9 @@
 // A copy never goes back to an older state. When Update has returned, its change is in the copies,
 // the outbox or the change stream, and is propagated from there at least once. A copy that was
 // built before a change and inserted after its propagation is behind until the next change or
-// Repair. To prevent that, build it with [Source.Pin] in the transaction of the insert. After an
+// Repair. To prevent that, build it with [Source.Pin] in the transaction of the insert. Pin writes to
+// the source, so transactions that pin the same source also conflict with each other, and of many at
+// a time most run again. Where very many documents copy one source, use Fetch, and run Repair. After an
 // error from a call that writes, abort your transaction. To keep a source from changing meanwhile,
 // a transaction sets its field __touch and removes it in the same command; a validator must allow
 // this field.

@@ -21,7 +21,8 @@ import (
 //		return err
 //	})
 //
-// do gets the number of the call, from 0, so that each call can use documents of its own. It checks what its code has
+// do gets the number of the call, from 0, so that each call can use documents of its own. Store these before RunAgain,
+// because transactions that only prepare something in do count as well. do checks what its code has
 // done and returns an error if that is wrong. RunAgain fails t if a call of do returns an error, and if the first call
 // sends no command in a transaction. While it runs, nothing else may use the client. db comes from [Database] or
 // [Server.Database], on a server with fail points. Like [FailPoint], RunAgain waits for other tests that use a fail

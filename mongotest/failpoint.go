@@ -16,9 +16,9 @@ import (
 type Fail struct {
 	// Commands are the names of the commands, such as "insert" or "commitTransaction". At least one.
 	Commands []string
-	// Skip is how many of them run first. Default 0.
+	// Skip is how many of them run first, before all others fail. Default 0. Set Skip or Times, not both.
 	Skip int
-	// Times is how many fail then. Default 0: all, until the test ends.
+	// Times is how many fail. Default 0: all, until the test ends.
 	Times int
 
 	// Code and Labels make the server answer with an error, and do nothing. 112 with "TransientTransactionError" is

@@ -57,7 +57,8 @@ func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time
 	})
 }
 
-// Latest returns the measurement of series with the latest time, or ErrNotFound if the series is empty.
+// Latest returns the measurement of series with the latest time, or ErrNotFound if the series is empty. It does not see
+// what waits in a Gatherer.
 //
 // Cost: 1 round trip, index {series, start}, no sort on the server; 2 documents. A newest window of several
 // documents: 1 more.

@@ -86,7 +86,8 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 // Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place. Roots have a
 // null or missing parent or Options.RootParent. Unless RootParent is "", a node with the parent "" is an orphan.
 // Nodes that cannot be reached from a root, or that have an array as their parent, are Remaining and are not
-// changed. Documents without the fields of the scope do not belong to this tree, so $set those fields first.
+// changed. But NestedSets numbers orphans and what is below them like trees of their own, and nodes in cycles get 0.
+// Documents without the fields of the scope do not belong to this tree, so $set those fields first.
 // Work.Filter selects nodes.
 //
 // Adopt can be run again, to finish or to adopt nodes inserted by code that writes only the parent. Once a node has

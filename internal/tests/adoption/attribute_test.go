@@ -179,7 +179,7 @@ var attributeSays = []sentence{
 		}
 		same(t, "stored", w.stored(t, "films", "kept")["release"], bson.M{"US": "x"})
 	}},
-	{"Once new code writes entries, run with `KeepTarget`, the last time without `Copy`: with `KeepSource` a field that `Copy` has left undoes a Set", func(t *testing.T, w *world) {
+	{"Once new code writes entries, run with `KeepTarget`, the last time without `Copy`: with `KeepSource` a field that `Copy` has left undoes a Set, and with `KeepTarget` what old code has set since is lost", func(t *testing.T, w *world) {
 		a := w.h.value.(*attribute.Attributes[any, any])
 		us, only := attribute.Named("US"), &mongopatterns.Work{Filter: d("_id", "set")}
 		adopt := func(o *attribute.Options, want string) {
@@ -196,7 +196,26 @@ var attributeSays = []sentence{
 		adopt(&attribute.Options{Copy: true, OnCollision: attribute.KeepTarget}, "new")
 		adopt(&attribute.Options{Copy: true, OnCollision: attribute.KeepSource}, "old")
 		testkit.OK(t, a.Set(t.Context(), "set", us, "new"))
+		adopt(&attribute.Options{Copy: true, OnCollision: attribute.KeepTarget}, "new")
+		testkit.Update(t, w.db.Collection("films"), d("_id", "set"), d("$set", d("release.US", "late")))
 		adopt(&attribute.Options{OnCollision: attribute.KeepTarget}, "new")
 		same(t, "stored", w.stored(t, "films", "set")["release"], bson.M{})
+	}},
+	{"With `Copy`, run with `KeepSource` once more after the old code has stopped, and let new code write entries after that", func(t *testing.T, w *world) {
+		films, us, only := w.db.Collection("films"), attribute.Named("US"), &mongopatterns.Work{Filter: d("_id", "late")}
+		adopt := func(o *attribute.Options, want string) {
+			t.Helper()
+			o.ArrayField = "releases"
+			a := got(attribute.New[any, any](films, o))(t)
+			got(a.Adopt(t.Context(), columns, only))(t)
+			if v := got(a.Get(t.Context(), "late", us))(t); v != want {
+				t.Errorf("%+v: %v, want %s", o, v, want)
+			}
+		}
+		w.insert(t, "films", d("_id", "late", "release", d("US", "old")))
+		adopt(&attribute.Options{Copy: true, OnCollision: attribute.KeepSource}, "old")
+		testkit.Update(t, films, d("_id", "late"), d("$set", d("release.US", "late")))
+		adopt(&attribute.Options{Copy: true, OnCollision: attribute.KeepSource}, "late")
+		adopt(&attribute.Options{OnCollision: attribute.KeepTarget}, "late")
 	}},
 }
