@@ -213,7 +213,7 @@ var extrefSays = []sentence{
 	}},
 	{"change, replace, delete and insert sources again, with an old version or without one; insert, replace and delete documents with references that have no version",
 		meanwhile("insert", "replace", "delete", "insert again", "another customer", "insert a source", "change a source", "replace a source", "insert a source again")},
-	{"write into copies: the source's values return with its next change, or with Repair", func(t *testing.T, w *world) {
+	{"write into copies, as with copies kept by hand: an older value that comes late stays until the source's next change, or Repair", func(t *testing.T, w *world) {
 		r := w.h.value.(*extref.Source[any, bson.M])
 		placed(t, w, "copies")
 		write := d("$set", d("customer.name", "by old code"))
