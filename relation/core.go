@@ -74,11 +74,16 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 	case e.between():
 		_, err = fault.Many(e.coll.DeleteMany(ctx, filter))
 	case e.array:
-		_, err = fault.Many(e.coll.UpdateMany(ctx, filter, expr.Op("$pull", in(e.field, ids))))
+		_, err = fault.Many(e.coll.UpdateMany(ctx, e.list(filter), expr.Op("$pull", in(e.field, ids))))
 	default:
 		_, err = fault.Many(e.coll.UpdateMany(ctx, e.single(filter), expr.Op("$unset", expr.D(e.field, ""))))
 	}
 	return err
+}
+
+// list excludes documents whose list is null, or any other value that $pull refuses.
+func (e end) list(filter bson.D) bson.D {
+	return append(slices.Clip(filter), expr.Element(e.field, expr.Op("$type", "array")))
 }
 
 // single excludes documents whose OwnerField is an array, because an equality also matches its elements.
