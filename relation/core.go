@@ -513,7 +513,8 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 			alone = c.toParents.single(theirs)
 		}
 		if c.OwnersField != "" {
-			alone = expr.Op("$and", bson.A{theirs, expr.D(c.up, expr.Op("$size", 1))})
+			another := expr.Op("$elemMatch", expr.Op("$ne", p)) // not $size 1: old code may have added p twice
+			alone = append(c.toParents.list(theirs), expr.Element(c.up, expr.Op("$not", another)))
 		}
 		result, err := fault.Many(c.children.DeleteMany(ctx, alone))
 		if err != nil {

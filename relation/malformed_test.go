@@ -133,6 +133,26 @@ func TestNullIsAnEmptyList(t *testing.T) {
 	}
 }
 
+// A child that lists the deleted parent twice has no other parent: Cascade deletes it. One with no parent, another
+// parent or none that can be told stays.
+func TestCascadeOfRepeatedOwners(t *testing.T) {
+	t.Parallel()
+	for kind, opts := range map[string]relation.Options{"named": named, "many": manyMany} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			db, r := people(t, opts)
+			for id, owners := range map[int]any{1: bson.A{"Ann", "Ann"}, 2: bson.A{"Ann"}, 3: bson.A{"Ann", "Bob", "Ann"}, 4: bson.A{},
+				5: nil, 6: bson.A{"Bob"}, 7: bson.A{bson.A{"Ann"}}, 8: bson.A{"Ann", nil}, 9: "Ann"} {
+				testkit.Update(t, db.Collection("tasks"), bson.M{"_id": id}, bson.M{"$set": bson.M{"owners": owners}})
+			}
+			testkit.Gives(t, int64(2))(r.DeleteParent(ctx, "Ann", mongopatterns.Cascade))
+			is(t, db, "3>Bob", "6>Bob", "7>[Ann]", "8><nil>", "9>Ann")
+			testkit.Same(t, "the children that stay", 7, testkit.Count(t, db.Collection("tasks"), bson.D{}))
+		})
+	}
+}
+
 // If the server refuses to look up references together, they are looked up document by
 // document: one list ends neither Check nor Repair.
 func TestOneListDoesNotEndCheck(t *testing.T) {
