@@ -266,7 +266,8 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 // errArray: only Transfer can replace such an OwnerField; all other calls leave it alone.
 var errArray = fault.New("OwnerField is an array", ErrOwned)
 
-// name writes a parent into children whose OwnerField is free, or whose OwnersField has room.
+// name writes a parent into children whose OwnerField is free, or whose OwnersField has room. An _id that is on two
+// shards is two documents, so own may count more of them than children.
 func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	named, err := c.own(ctx, p, children)
 	if err != nil || named == int64(len(children)) {
@@ -277,21 +278,29 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		return err
 	}
 	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
+	missing := false
 	for _, id := range children {
 		docs := found.of(id)
 		if docs == nil {
 			return fault.Of(id, ErrNoChild)
 		}
-		owners := references(docs[0], c.up)
-		switch {
-		case c.OwnerField != "" && docs[0].Lookup(c.up).Type == bson.TypeArray:
-			return fault.Of(id, errArray)
-		case slices.ContainsFunc(owners, same):
-		case c.OwnerField != "" && len(owners) > 0:
-			return fault.Of(id, ErrOwned)
-		case len(owners) >= c.MaxCount:
-			return fault.Of(id, ErrFull)
+		for _, doc := range docs {
+			owners := references(doc, c.up)
+			switch {
+			case c.OwnerField != "" && doc.Lookup(c.up).Type == bson.TypeArray:
+				return fault.Of(id, errArray)
+			case slices.ContainsFunc(owners, same):
+				continue
+			case c.OwnerField != "" && len(owners) > 0:
+				return fault.Of(id, ErrOwned)
+			case len(owners) >= c.MaxCount:
+				return fault.Of(id, ErrFull)
+			}
+			missing = true
 		}
+	}
+	if !missing {
+		return nil
 	}
 	// The reason does not hold any more: try again.
 	if !txn.Running(ctx) {
