@@ -20,7 +20,7 @@ var (
 	// ErrMalformed: a stored document does not have the form that the package writes. The call does not
 	// change it. If the package has a Check, it lists all such documents.
 	ErrMalformed = fault.ErrMalformed
-	// ErrIndexConflict: an index with the same keys or name exists with other options. No index was
+	// ErrIndexConflict: an index with the same keys or name exists with other options, or is hidden. No index was
 	// created or dropped.
 	ErrIndexConflict = fault.ErrIndexConflict
 	// ErrTransactionsUnsupported: the call needs a transaction, and the server is a standalone. Nothing was

@@ -175,6 +175,33 @@ func TestRepairUnderLoad(t *testing.T) {
 	}
 }
 
+// Measurements that were appended before there was an IDField have no ID and are no duplicates of each other. An ID
+// beside them that comes twice is one.
+func TestMeasurementsWithoutAnID(t *testing.T) {
+	coll := fresh(t)
+	o := full()
+	o.IDField = ""
+	before := newBuckets[string, bson.D](t, coll, timeseries.Every(time.Hour), o)
+	reading := func(minute int, more ...bson.E) bson.D {
+		return append(bson.D{{Key: "timestamp", Value: at(1, minute, 0)}, {Key: "v", Value: 1.0}}, more...)
+	}
+	id := bson.E{Key: "id", Value: "a"}
+	appendAll := func(all ...bson.D) {
+		t.Helper()
+		must(t, second(before.AppendMany(t.Context(), timeseries.Of("s", all...), nil)))
+	}
+	appendAll(reading(0), reading(1), reading(2, id), reading(3, bson.E{Key: "id"}))
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), full())
+	mustCheck(t, b)
+	if result, err := b.Repair(t.Context(), nil); err != nil || result.Remaining > 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	appendAll(reading(4, id))
+	if found := testkit.Collect(t, b.Check(t.Context(), nil)); len(found) != 1 || found[0].Kind != mongopatterns.Duplicate {
+		t.Error(found)
+	}
+}
+
 // Work.Filter may be a map; DryRun writes nothing.
 func TestWork(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func (c *arrays) scan() maintain.Scan {
 		"~other", expr.Cond(expr.Op("$isArray", c.array()), "$$REMOVE", expr.Field(c.opts.ArrayField)),
 	)...)
 	if c.opts.IDField != "" {
-		ids := expr.Map(all, "m", at(c.opts.IDField))
+		ids := expr.Filter(expr.Map(all, "m", at(c.opts.IDField)), "id", expr.Op("$ne", expr.Var("id"), nil)) // those that there are
 		out = append(out, expr.Element("~repeated", expr.Op("$gt",
 			expr.Op("$size", ids), expr.Op("$size", expr.Op("$setUnion", ids, bson.A{})))))
 	}

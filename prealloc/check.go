@@ -3,6 +3,7 @@ package prealloc
 import (
 	"context"
 	"iter"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -30,7 +31,7 @@ var _ mongopatterns.Checker = (*Grids[int, int])(nil)
 func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "prealloc.Check")
 	c := &g.core
-	scan := maintain.Scan{Projection: expr.D(c.CellsField, 1), BatchSize: 100}
+	scan := maintain.Scan{Projection: expr.D(c.CellsField, 1, "~now", "$$NOW"), BatchSize: 100}
 	found := maintain.Check(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
 		for _, grid := range batch {
 			found := c.malformed(grid)
@@ -50,12 +51,12 @@ func malformed(path string, have bson.RawValue, detail string) []mongopatterns.P
 
 // malformed returns the problems of a grid.
 func (c *core) malformed(grid bson.Raw) (out []mongopatterns.Problem) {
-	cells := value.Lookup(grid, c.CellsField)
+	cells, now := value.Lookup(grid, c.CellsField), grid.Lookup("~now").Time()
 	if cells.Type != bson.TypeEmbeddedDocument {
 		return malformed(c.CellsField, cells, "the grid has no document of cells")
 	}
 	if c.Flat {
-		return c.malformedCells(c.CellsField, cells)
+		return c.malformedCells(c.CellsField, cells, now)
 	}
 	sections, _ := cells.Document().Elements()
 	for _, section := range sections {
@@ -64,7 +65,7 @@ func (c *core) malformed(grid bson.Raw) (out []mongopatterns.Problem) {
 			out = append(out, malformed(path, section.Value(), "a section is not a document")...)
 			continue
 		}
-		out = append(out, c.malformedCells(path, section.Value())...)
+		out = append(out, c.malformedCells(path, section.Value(), now)...)
 	}
 	return out
 }
@@ -81,7 +82,7 @@ func sectioned(fields bson.Raw) bool {
 }
 
 // malformedCells returns the problems of the cells of a section at a path.
-func (c *core) malformedCells(path string, section bson.RawValue) (out []mongopatterns.Problem) {
+func (c *core) malformedCells(path string, section bson.RawValue, now time.Time) (out []mongopatterns.Problem) {
 	cells, _ := section.Document().Elements()
 	for _, cell := range cells {
 		path := path + "." + cell.Key()
@@ -96,7 +97,7 @@ func (c *core) malformedCells(path string, section bson.RawValue) (out []mongopa
 		}
 		by, until := fields.Lookup(c.HolderField), fields.Lookup(c.UntilField)
 		switch {
-		case nobody(by):
+		case free(by, until, now):
 		case by.Type == bson.TypeArray:
 			out = append(out, malformed(path+"."+c.HolderField, by, "a holder is an array")...)
 		case until.Type != 0 && until.Type != bson.TypeNull && until.Type != bson.TypeDateTime:

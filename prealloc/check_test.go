@@ -101,14 +101,21 @@ func TestCheck(t *testing.T) {
 	testkit.OK(t, err)
 	_, err = coll.InsertMany(t.Context(), []any{bson.M{"_id": "t"}, bson.M{"_id": "u", "cells": bson.A{}}})
 	testkit.OK(t, err)
+	// A cell is free when its hold has ended, whatever holds it.
+	ended := bson.M{"by": bson.A{"x"}, "until": time.Unix(0, 0)}
+	running := bson.M{"by": 7, "until": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	_, err = coll.UpdateByID(t.Context(), "s", bson.M{"$set": bson.M{"cells.B.3": ended, "cells.B.4": bson.M{"by": 7, "until": time.Unix(0, 0)}, "cells.B.5": running}})
+	testkit.OK(t, err)
 	want := []string{
 		`"s" cells.A.2.until the end of a hold is not a date: it never ends`, `"s" cells.A.3 a cell is not a document`,
-		`"s" cells.B.1.by a holder is an array`, `"s" cells.C a section is not a document`,
+		`"s" cells.B.1.by a holder is an array`,
+		`"s" cells.B.5.by a holder is of another type, and no call can name it`, `"s" cells.C a section is not a document`,
 		`"t" cells the grid has no document of cells`, `"u" cells the grid has no document of cells`,
 	}
 	if found := look(g); !slices.Equal(found, want) {
 		t.Errorf("%q", found)
 	}
+	testkit.OK(t, g.Claim(t.Context(), "s", "x", seats("B3", "B4")...))
 	flat := testkit.Must(prealloc.New[string, string](db.Collection("calendars"), &prealloc.Options{CellsField: "plan.days", Flat: true}))
 	testkit.OK(t, flat.Insert(t.Context(), "room", nil, prealloc.Cell{Name: "1"}, prealloc.Cell{Name: "2"}))
 	_, err = db.Collection("calendars").UpdateByID(t.Context(), "room", bson.M{"$set": bson.M{"plan.days.2": bson.M{"by": "x", "until": "soon"}}})

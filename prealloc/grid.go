@@ -588,6 +588,12 @@ func nobody(by bson.RawValue) bool {
 	return by.Type == 0 || by.Type == bson.TypeNull || by.Type == bson.TypeUndefined
 }
 
+// free reports whether a cell has no holder, or its hold has ended.
+func free(by, until bson.RawValue, now time.Time) bool {
+	end, held := until.TimeOK()
+	return nobody(by) || held && !end.After(now)
+}
+
 // refusal returns the reason why cells could not be taken, nil if they are free now.
 func (c *core) refusal(ctx context.Context, id, by bson.RawValue, cells []Cell) error {
 	all, err := c.read(ctx, cursor.Primary(c.coll), id)
@@ -663,9 +669,7 @@ func (c *core) section(out []state, name string, cells bson.RawValue, now time.T
 			continue
 		}
 		by, until := fields.Lookup(c.HolderField), fields.Lookup(c.UntilField)
-		end, held := until.TimeOK()
-		free := nobody(by) || held && !end.After(now)
-		out = append(out, state{Cell{name, e.Key()}, free, fields})
+		out = append(out, state{Cell{name, e.Key()}, free(by, until, now), fields})
 	}
 	return out
 }

@@ -74,11 +74,16 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 	case e.between():
 		_, err = fault.Many(e.coll.DeleteMany(ctx, filter))
 	case e.array:
-		_, err = fault.Many(e.coll.UpdateMany(ctx, filter, expr.Op("$pull", in(e.field, ids))))
+		_, err = fault.Many(e.coll.UpdateMany(ctx, e.list(filter), expr.Op("$pull", in(e.field, ids))))
 	default:
 		_, err = fault.Many(e.coll.UpdateMany(ctx, e.single(filter), expr.Op("$unset", expr.D(e.field, ""))))
 	}
 	return err
+}
+
+// list excludes documents whose list is null, or any other value that $pull refuses.
+func (e end) list(filter bson.D) bson.D {
+	return append(slices.Clip(filter), expr.Element(e.field, expr.Op("$type", "array")))
 }
 
 // single excludes documents whose OwnerField is an array, because an equality also matches its elements.
@@ -261,7 +266,8 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 // errArray: only Transfer can replace such an OwnerField; all other calls leave it alone.
 var errArray = fault.New("OwnerField is an array", ErrOwned)
 
-// name writes a parent into children whose OwnerField is free, or whose OwnersField has room.
+// name writes a parent into children whose OwnerField is free, or whose OwnersField has room. An _id that is on two
+// shards is two documents, so own may count more of them than children.
 func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	named, err := c.own(ctx, p, children)
 	if err != nil || named == int64(len(children)) {
@@ -272,21 +278,29 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		return err
 	}
 	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
+	missing := false
 	for _, id := range children {
 		docs := found.of(id)
 		if docs == nil {
 			return fault.Of(id, ErrNoChild)
 		}
-		owners := references(docs[0], c.up)
-		switch {
-		case c.OwnerField != "" && docs[0].Lookup(c.up).Type == bson.TypeArray:
-			return fault.Of(id, errArray)
-		case slices.ContainsFunc(owners, same):
-		case c.OwnerField != "" && len(owners) > 0:
-			return fault.Of(id, ErrOwned)
-		case len(owners) >= c.MaxCount:
-			return fault.Of(id, ErrFull)
+		for _, doc := range docs {
+			owners := references(doc, c.up)
+			switch {
+			case c.OwnerField != "" && doc.Lookup(c.up).Type == bson.TypeArray:
+				return fault.Of(id, errArray)
+			case slices.ContainsFunc(owners, same):
+				continue
+			case c.OwnerField != "" && len(owners) > 0:
+				return fault.Of(id, ErrOwned)
+			case len(owners) >= c.MaxCount:
+				return fault.Of(id, ErrFull)
+			}
+			missing = true
 		}
+	}
+	if !missing {
+		return nil
 	}
 	// The reason does not hold any more: try again.
 	if !txn.Running(ctx) {
@@ -508,7 +522,8 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 			alone = c.toParents.single(theirs)
 		}
 		if c.OwnersField != "" {
-			alone = expr.Op("$and", bson.A{theirs, expr.D(c.up, expr.Op("$size", 1))})
+			another := expr.Op("$elemMatch", expr.Op("$ne", p)) // not $size 1: old code may have added p twice
+			alone = append(c.toParents.list(theirs), expr.Element(c.up, expr.Op("$not", another)))
 		}
 		result, err := fault.Many(c.children.DeleteMany(ctx, alone))
 		if err != nil {

@@ -71,17 +71,54 @@ func TestOwnerIsAnArray(t *testing.T) {
 	}
 }
 
-// A null list is an empty one, on both sides.
+// A null list is an empty one, on both sides: the driver stores null for a nil slice.
 func TestNullIsAnEmptyList(t *testing.T) {
 	t.Parallel()
-	for kind, opts := range map[string]relation.Options{"listed": listed, "many": manyMany, "named": named} {
+	type lists struct {
+		Tasks  []int    `bson:"tasks"`
+		Owners []string `bson:"owners"`
+	}
+	for kind, opts := range map[string]relation.Options{"listed": listed, "many": manyMany, "named": named, "two-way": twoWay} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			db, r := people(t, opts)
-			for _, coll := range []string{"people", "tasks"} {
-				_, err := db.Collection(coll).UpdateMany(ctx, bson.M{"_id": bson.M{"$in": bson.A{"Ann", 1}}}, bson.M{"$set": bson.M{"tasks": nil, "owners": nil}})
-				check(t, err)
+			for coll, id := range map[string]any{"people": "Ann", "tasks": 1} {
+				testkit.Update(t, db.Collection(coll), bson.M{"_id": id}, bson.M{"$set": lists{}})
+			}
+			check(t, r.Unlink(ctx, "Ann", 1, 2))
+			if has, err := r.Has(ctx, "Ann", 1); has || err != nil {
+				t.Error(has, err)
+			}
+			for _, joined := range []relation.Joined[int, task]{testkit.Must(r.Children(ctx, "Ann", nil)), testkit.Must(r.ChildrenOf(ctx, []string{"Ann"}, nil))[0]} {
+				if len(joined.Items)+len(joined.Dangling)+len(joined.Malformed) > 0 {
+					t.Error(joined)
+				}
+			}
+			if parents := testkit.Must(r.Parents(ctx, 1)); len(parents) > 0 {
+				t.Error(parents)
+			}
+			if opts.ChildrenField == "" {
+				testkit.Gives(t, []task{})(r.First(ctx, "Ann", 3, nil))
+			}
+			testkit.Done(t, 0)(r.Repair(ctx, nil))
+			if opts.ChildrenField != "" {
+				testkit.Done(t, 0)(r.Extract(ctx, nil))
+				testkit.Done(t, 0)(r.Embed(ctx, nil))
+			}
+			for _, policy := range []mongopatterns.DeletePolicy{mongopatterns.Restrict, mongopatterns.Unlink, mongopatterns.Cascade} {
+				testkit.Insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": nil})
+				testkit.Gives(t, int64(0))(r.DeleteParent(ctx, "Eve", policy))
+			}
+			for _, policy := range []mongopatterns.DeletePolicy{mongopatterns.Restrict, mongopatterns.Unlink} {
+				testkit.Insert(t, db.Collection("tasks"), bson.M{"_id": 10, "owners": nil})
+				check(t, r.DeleteChild(ctx, 10, policy))
+			}
+			if opts.OwnerField != "" { // the list of the parent before has lost the child
+				testkit.Update(t, db.Collection("tasks"), bson.M{"_id": 3}, bson.M{"$set": bson.M{"owner": "Ann"}})
+				check(t, r.Transfer(ctx, 3, "Bob"))
+				check(t, r.Unlink(ctx, "Bob", 3))
+				check(t, r.Transfer(ctx, 1, "Ann"))
 			}
 			check(t, r.Link(ctx, "Ann", 1, 2))
 			check(t, r.Link(ctx, "Ann", 1, 2))
@@ -89,6 +126,29 @@ func TestNullIsAnEmptyList(t *testing.T) {
 			if len(joined.Items) != 2 || len(problems(t, r)) > 0 {
 				t.Errorf("%+v, %v", joined, problems(t, r))
 			}
+			testkit.Update(t, db.Collection("people"), bson.M{"_id": "Bob"}, bson.M{"$set": lists{}})
+			check(t, testkit.ErrorOf(r.Insert(ctx, "Bob", task{ID: 11})))
+			check(t, r.Unlink(ctx, "Bob", 11))
+		})
+	}
+}
+
+// A child that lists the deleted parent twice has no other parent: Cascade deletes it. One with no parent, another
+// parent or none that can be told stays.
+func TestCascadeOfRepeatedOwners(t *testing.T) {
+	t.Parallel()
+	for kind, opts := range map[string]relation.Options{"named": named, "many": manyMany} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			db, r := people(t, opts)
+			for id, owners := range map[int]any{1: bson.A{"Ann", "Ann"}, 2: bson.A{"Ann"}, 3: bson.A{"Ann", "Bob", "Ann"}, 4: bson.A{},
+				5: nil, 6: bson.A{"Bob"}, 7: bson.A{bson.A{"Ann"}}, 8: bson.A{"Ann", nil}, 9: "Ann"} {
+				testkit.Update(t, db.Collection("tasks"), bson.M{"_id": id}, bson.M{"$set": bson.M{"owners": owners}})
+			}
+			testkit.Gives(t, int64(2))(r.DeleteParent(ctx, "Ann", mongopatterns.Cascade))
+			is(t, db, "3>Bob", "6>Bob", "7>[Ann]", "8><nil>", "9>Ann")
+			testkit.Same(t, "the children that stay", 7, testkit.Count(t, db.Collection("tasks"), bson.D{}))
 		})
 	}
 }

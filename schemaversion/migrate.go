@@ -28,7 +28,8 @@ import (
 // written, Skipped those of an unknown version, Failed those that a step or the server refused, and
 // Remaining those that others kept changing. A version that is not a whole number, such as "two" or
 // 2.5, is unknown too. The Result does not name Skipped documents, but Status counts them, and Find
-// yields a [NewerError] for each.
+// yields a [NewerError] for each. An array that holds the version to is no version either, but Migrate
+// passes over it and does not count it, because the index on the version does not tell the two apart.
 //
 // After a run that ends with Failed and Remaining 0, every document that existed during the whole
 // run, and had a version that the steps know, has the version to. Documents that old code writes

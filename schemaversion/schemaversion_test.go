@@ -324,6 +324,25 @@ func TestVersionsInOtherWords(t *testing.T) {
 	}
 }
 
+// An array is no version. Migrate leaves it, and counts it as Skipped unless it holds the version that it migrates to;
+// Status counts each, with and without the index.
+func TestArraysAreNoVersions(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("contacts")
+	c := testkit.Must(schemaversion.New[contact](coll, steps, nil))
+	arrays := []bson.M{{"_id": 1, "schema_version": bson.A{3}}, {"_id": 2, "schema_version": bson.A{1, "3"}}, {"_id": 3, "schema_version": bson.A{1}}}
+	testkit.InsertAll(t, coll, arrays)
+	for range 2 {
+		if result, err := c.Migrate(t.Context(), 3, nil); err != nil || result.Examined != 1 || result.Skipped != 1 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		testkit.Gives(t, map[int]int64{-1: 3})(c.Status(t.Context()))
+		testkit.OK(t, c.EnsureIndexes(t.Context()))
+	}
+	testkit.Equal(t, 3, testkit.Count(t, coll, bson.M{"schema_version": bson.M{"$type": "array"}}))
+}
+
 // refuse makes the server refuse the newest version of contact 2.
 func refuse(t testing.TB, coll *mongo.Collection) {
 	t.Helper()

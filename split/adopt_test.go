@@ -432,3 +432,27 @@ func TestAdoptCountsWhatIsCommitted(t *testing.T) {
 	same(t, "cold documents", 4, len(testkit.Stored[bson.D](t, cold)))
 	testkit.Untouched(t, hot)
 }
+
+// Work.BatchBytes bounds what a transaction reads and writes: cold fields in hot documents, and the cold documents that
+// they move to.
+func TestBatchBytes(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "seen"}})
+	hot := db.Collection("movies")
+	for i := range 6 {
+		testkit.Insert(t, hot, d("_id", i, "plot", strings.Repeat("x", 300_000)))
+	}
+	work := &mongopatterns.Work{BatchBytes: 1 << 20}
+	transactions := func(what string, call func() error) {
+		t.Helper()
+		cmds := mongotest.Record(t, db, func() { must(t, call()) })
+		same(t, "transactions of "+what, 2, len(cmds.Named(commit)))
+	}
+	adopt := func() error { return testkit.ErrorOf(s.Adopt(t.Context(), work)) }
+	transactions("Adopt", adopt)
+	testkit.Update(t, hot, d("_id", d("$gte", 0)), d("$set", d("seen", true)))
+	transactions("Check", func() error { return testkit.Drain(s.Check(t.Context(), work)) })
+	transactions("Adopt of small fields", adopt)
+	sound(t, db, s)
+}

@@ -59,10 +59,14 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 var onlyID = expr.D("_id", 1)
 
 // scan reads the names of the cold fields in hot documents, and whether their cold documents
-// exist.
+// exist. The sizes of both bound a batch, because the next step reads and writes both.
 func (c *core) scan() maintain.Scan {
-	return maintain.Scan{BatchSize: 100, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID),
-		expr.Op("$project", c.misplaced()), c.lookup("_id", expr.Op("$project", onlyID))}}
+	name, size := maintain.SizeField, expr.Op("$bsonSize", "$$ROOT")
+	both := expr.Op("$add", expr.Field(name), expr.Op("$sum", expr.Field("cold."+name)))
+	return maintain.Scan{BatchSize: 100, Whole: true, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID),
+		expr.Op("$project", append(c.misplaced(), expr.Element(name, size))),
+		c.lookup("_id", expr.Op("$project", expr.D("_id", 1, name, size))),
+		expr.Op("$set", expr.D(name, both))}}
 }
 
 // misplaced is the projection of the names of the cold fields in a hot document.

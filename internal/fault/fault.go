@@ -205,8 +205,9 @@ func Refused(err error) bool {
 
 // general are the codes that are not about one document, besides those of an interruption.
 var general = map[int]bool{
-	unauthorized: true, 18: true, 8: true, 8000: true, // rights
+	unauthorized: true, 18: true, 8: true, 8000: true, 371: true, // rights, and a server that takes no writes of users
 	46: true, 112: true, 246: true, 251: true, 225: true, 244: true, 256: true, // locks, transactions
+	43: true, 175: true, // cursors and plans that somebody has ended
 	20: true, 26: true, 59: true, 72: true, 9: true, 115: true, 263: true, // commands that no document could pass
 	28667: true, 388: true, // what is too large is the transaction, not the document
 }

@@ -33,8 +33,8 @@ func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mong
 }
 
 // Ensure creates the models that the collection does not have yet. An index with the same keys and options
-// counts, whatever its name is. If one differs, Ensure returns an error that wraps ErrIndexConflict, and
-// creates and drops nothing.
+// counts, whatever its name is. If one differs or is hidden, Ensure returns an error that wraps ErrIndexConflict,
+// and creates and drops nothing.
 //
 // Cost: 1 round trip, 2 if an index is missing.
 func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexModel) error {
@@ -52,6 +52,9 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 		for _, have := range existing {
 			sameKey := bytes.Equal(have.Key, want.Key)
 			if sameKey && have.sameOptions(want) {
+				if have.Hidden {
+					return hidden(coll, have)
+				}
 				found = true
 				break
 			}
@@ -75,6 +78,13 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 	}
 	_, err = fault.Many(coll.Indexes().CreateMany(ctx, missing))
 	return createError(coll, err)
+}
+
+// hidden is the error for an index that would do, but that somebody has hidden from all queries. The server would
+// not create it once more.
+func hidden(coll *mongo.Collection, have spec) error {
+	return fmt.Errorf("%w: %s has the index %q on %s, but it is hidden, so no query uses it: unhide it with collMod, or drop it",
+		fault.ErrIndexConflict, coll.Name(), have.Name, have)
 }
 
 // createError says what a server has against new indexes.
@@ -113,6 +123,7 @@ func list(ctx context.Context, coll *mongo.Collection) (existing []spec, err err
 }
 
 // EnsureFirst creates an index on a field, unless the collection has one that begins with it and finds all documents.
+// If that one is hidden, EnsureFirst returns an error that wraps ErrIndexConflict.
 //
 // Cost: that of Ensure.
 func EnsureFirst(ctx context.Context, coll *mongo.Collection, field string) error {
@@ -120,15 +131,23 @@ func EnsureFirst(ctx context.Context, coll *mongo.Collection, field string) erro
 	if err != nil {
 		return err
 	}
+	var unused error
 	for _, have := range existing {
 		first, err := have.Key.IndexErr(0)
 		if err != nil {
 			continue
 		}
 		_, ordered := first.Value().AsInt64OK()
-		if first.Key() == field && ordered && !have.Sparse && len(have.PartialFilter) == 0 && have.Collation.Locale == "" {
+		if first.Key() != field || !ordered || have.Sparse || len(have.PartialFilter) > 0 || have.Collation.Locale != "" {
+			continue
+		}
+		if !have.Hidden {
 			return nil
 		}
+		unused = hidden(coll, have)
+	}
+	if unused != nil {
+		return unused
 	}
 	_, err = fault.One(coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: expr.D(field, 1)}))
 	return createError(coll, err)
@@ -149,6 +168,7 @@ type spec struct {
 	Key           bson.Raw  `bson:"key"`
 	Unique        bool      `bson:"unique"`
 	Sparse        bool      `bson:"sparse"`
+	Hidden        bool      `bson:"hidden"`
 	ExpireAfter   *int64    `bson:"expireAfterSeconds"`
 	PartialFilter bson.Raw  `bson:"partialFilterExpression"`
 	Collation     collation `bson:"collation"`

@@ -179,3 +179,31 @@ func TestEnsureFirst(t *testing.T) {
 		}
 	}
 }
+
+// No query uses a hidden index, so it does not count, and the server would not create it once more: Ensure and
+// EnsureFirst say so, and do nothing.
+func TestAHiddenIndex(t *testing.T) {
+	coll := mongotest.Database(t).Collection("c")
+	create := func(keys bson.D, opts *options.IndexOptionsBuilder) {
+		t.Helper()
+		if _, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: keys, Options: opts}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(bson.D{{Key: "a", Value: 1}, {Key: "b", Value: -1}}, options.Index().SetHidden(true))
+	before := names(t, coll)
+	for what, err := range map[string]error{
+		"Ensure": indexes.Ensure(t.Context(), coll, models()), "EnsureFirst": indexes.EnsureFirst(t.Context(), coll, "a"),
+	} {
+		if !errors.Is(err, fault.ErrIndexConflict) || !strings.Contains(err.Error(), "hidden") || !strings.Contains(err.Error(), `"a_1_b_-1"`) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if diff := cmp.Diff(before, names(t, coll)); diff != "" {
+		t.Errorf("indexes changed (-before +after):\n%s", diff)
+	}
+	create(bson.D{{Key: "a", Value: 1}}, nil)
+	if err := indexes.EnsureFirst(t.Context(), coll, "a"); err != nil { // another one will do
+		t.Error(err)
+	}
+}

@@ -33,7 +33,8 @@ type Scan struct {
 	// results must have distinct _ids. Default: a find in the order of _id.
 	Pipeline mongo.Pipeline
 	// Whole is for a step that works on whole documents but reads only Projection: their full sizes bound a
-	// batch. They come in the order of the index that finds them, whose keys must never change. Default false.
+	// batch. They come in the order of the index that finds them, whose keys must never change. A Pipeline sets
+	// SizeField itself. Default false.
 	Whole bool
 	// BatchSize is the default of the call. Default 1000.
 	BatchSize int
@@ -42,8 +43,8 @@ type Scan struct {
 const (
 	defaultBatch = 1000
 	defaultBytes = 8 << 20
-	// sizeField is the field with the size of the whole document.
-	sizeField = "~size"
+	// SizeField is the field with the size of the whole document.
+	SizeField = "~size"
 )
 
 // Ready refuses a Work that cannot be used, and collections with a default collation.
@@ -103,7 +104,7 @@ func Docs(ctx context.Context, coll *comment.Collection, work mongopatterns.Work
 		}
 		opts := options.Find().SetBatchSize(size)
 		if scan.Whole {
-			whole := expr.Element(sizeField, expr.Op("$bsonSize", "$$ROOT"))
+			whole := expr.Element(SizeField, expr.Op("$bsonSize", "$$ROOT"))
 			opts.SetBatchSize(10*size + 1).SetProjection(append(bson.D{whole}, scan.Projection...))
 		} else if opts.SetSort(expr.D("_id", 1)); scan.Projection != nil {
 			opts.SetProjection(scan.Projection)
@@ -118,7 +119,7 @@ func Docs(ctx context.Context, coll *comment.Collection, work mongopatterns.Work
 func Batches(ctx context.Context, coll *comment.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[[]bson.Raw, error] {
 	docs := Docs(ctx, coll, work, scan)
 	if scan.Whole {
-		return cursor.Weighed(docs, work.BatchSize, work.BatchBytes, func(doc bson.Raw) int { return int(doc.Lookup(sizeField).AsInt64()) })
+		return cursor.Weighed(docs, work.BatchSize, work.BatchBytes, func(doc bson.Raw) int { return int(doc.Lookup(SizeField).AsInt64()) })
 	}
 	return cursor.Batches(docs, work.BatchSize, work.BatchBytes)
 }
