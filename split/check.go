@@ -58,15 +58,18 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 
 var onlyID = expr.D("_id", 1)
 
-// scan reads the names of the cold fields in hot documents, and whether their cold documents
-// exist. The sizes of both bound a batch, because the next step reads and writes both.
+// scan reads the names of the cold fields in hot documents, and whether their cold documents exist. The sizes of both bound
+// a batch, because the next step reads and writes both. It does so for documents with cold fields alone, so the others'
+// cold documents are not read.
 func (c *core) scan() maintain.Scan {
 	name, size := maintain.SizeField, expr.Op("$bsonSize", "$$ROOT")
-	both := expr.Op("$add", expr.Field(name), expr.Op("$sum", expr.Field("cold."+name)))
+	moves := expr.Op("$gt", expr.Op("$size", "$fields"), 0)
 	return maintain.Scan{BatchSize: 100, Whole: true, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID),
 		expr.Op("$project", append(c.misplaced(), expr.Element(name, size))),
-		c.lookup("_id", expr.Op("$project", expr.D("_id", 1, name, size))),
-		expr.Op("$set", expr.D(name, both))}}
+		c.lookup("_id", expr.Op("$project", onlyID)),
+		expr.Op("$set", expr.D("~of", expr.Cond(moves, "$_id", "$$REMOVE"))),
+		c.join("~of", "sizes", expr.Op("$project", expr.D(name, size))),
+		expr.Op("$set", expr.D(name, expr.Op("$add", expr.Field(name), expr.Op("$sum", expr.Field("sizes."+name)))))}}
 }
 
 // misplaced is the projection of the names of the cold fields in a hot document.

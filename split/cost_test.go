@@ -76,7 +76,7 @@ func TestCosts(t *testing.T) {
 				same(t, "delete by", `{"movie_id": {"$numberInt":"2"}}`, cmds[1].Body.Lookup("deletes", "0", "q").String())
 			}},
 		{Name: "Check", Sends: []string{list, "aggregate", "aggregate"}, Call: check},
-		{Name: "Check of one", Sends: []string{list, "aggregate"}, Explain: 1, Index: "_id_", Keys: 2, Docs: 2,
+		{Name: "Check of one", Sends: []string{list, "aggregate"}, Explain: 1, Index: "_id_", Keys: 3, Docs: 2,
 			Call: func(ctx context.Context) error {
 				return testkit.Drain(s.Check(ctx, &mongopatterns.Work{Filter: d("_id", 1)}))
 			}},

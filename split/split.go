@@ -306,12 +306,14 @@ func (c *core) stages() (encoded bson.A) {
 }
 
 // lookup reads the cold document of an ID into "cold".
-func (c *core) lookup(id string, pipeline ...bson.D) bson.D {
+func (c *core) lookup(id string, pipeline ...bson.D) bson.D { return c.join(id, "cold", pipeline...) }
+
+func (c *core) join(id, as string, pipeline ...bson.D) bson.D {
 	lookup := expr.D("from", c.cold.Name(), "localField", id, "foreignField", c.idField)
 	if len(pipeline) > 0 {
 		lookup = append(lookup, expr.Element("pipeline", mongo.Pipeline(pipeline)))
 	}
-	return expr.D("$lookup", append(lookup, expr.Element("as", "cold")))
+	return expr.D("$lookup", append(lookup, expr.Element("as", as)))
 }
 
 // own is the expression for the cold fields of a hot document.
