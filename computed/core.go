@@ -421,6 +421,8 @@ func (c *core) add(before, after bson.Raw) (update mongo.Pipeline, sound bson.D)
 // refresh computes targets, outside a transaction or in the caller's. A result is stored if the
 // target's epoch has not changed since before the computation; otherwise it is computed again.
 func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mongopatterns.Result, err error) {
+	ctx, end := txn.Causal(ctx, c.targets.Database()) // the sources show what has raised the epoch
+	defer end()
 	targets = distinct(targets)
 	result.Examined = int64(len(targets))
 	for round := 0; len(targets) > 0; round++ {

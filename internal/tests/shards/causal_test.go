@@ -1,0 +1,147 @@
+//go:build unix
+
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// A race is a call beside a transaction that writes two collections.
+type race struct {
+	write func(ctx context.Context) error
+	read  func(ctx context.Context) error
+	after func(t *testing.T) // what has to be true when both have ended
+}
+
+// races are of the calls that read one collection and then another, and rely on that order. Early is the collection that
+// a call reads first, and shows the transaction first.
+var races = map[string]func(t *testing.T, early, late *mongo.Collection) race{
+	"computed.Refresh":    ofTotals(false, func(ctx context.Context, c *totals) error { return testkit.ErrorOf(c.Refresh(ctx, 1)) }),
+	"computed.RefreshAll": ofTotals(false, func(ctx context.Context, c *totals) error { return testkit.ErrorOf(c.RefreshAll(ctx, nil)) }),
+	"computed.Get":        ofTotals(false, func(ctx context.Context, c *totals) error { return testkit.ErrorOf(c.Get(ctx, 1, 0)) }),
+	"computed.Repair":     ofTotals(false, func(ctx context.Context, c *totals) error { return testkit.ErrorOf(c.Repair(ctx, nil)) }),
+	"computed.Check":      ofTotals(false, func(ctx context.Context, c *totals) error { return healthy(c.Check(ctx, nil)) }),
+	"computed.Get, marked": ofTotals(true, func(ctx context.Context, c *totals) error {
+		return testkit.ErrorOf(c.Get(ctx, 1, time.Hour))
+	}),
+	"computed.Drain": ofTotals(true, func(ctx context.Context, c *totals) error { return testkit.ErrorOf(c.Drain(ctx, nil)) }),
+}
+
+// While a commit is under way one shard shows it and another does not. A call that has seen the one waits for the other.
+func TestBetweenTwoCommits(t *testing.T) {
+	cluster := mongotest.Sharded(t, 2)
+	shards := cluster.Shards()
+	if len(shards) != 2 {
+		t.Skip("the shards of MONGODB_URI cannot be stopped")
+	}
+	second := testkit.Must(mongo.Connect(options.Client().ApplyURI(shards[1].URI)))
+	defer func() { _ = second.Disconnect(context.WithoutCancel(t.Context())) }()
+	for name, of := range races {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			db := cluster.Database(t)
+			early, late := db.Collection("early"), db.Collection("late")
+			testkit.OK(t, errors.Join(cluster.Shard(ctx, early, bson.D{{Key: "_id", Value: 1}}), cluster.Shard(ctx, late, bson.D{{Key: "_id", Value: 1}}),
+				cluster.Move(ctx, late, bson.D{{Key: "_id", Value: bson.MinKey{}}}, bson.D{{Key: "_id", Value: bson.MaxKey{}}}, 1)))
+			r := of(t, early, late)
+			before := testkit.Stored[bson.Raw](t, early)
+			release := hold(t, second)
+			written, read := make(chan error, 1), make(chan error, 1)
+			go func() { written <- r.write(ctx) }()
+			eventually(t, ctx, func() bool {
+				return !slices.EqualFunc(before, testkit.Stored[bson.Raw](t, early), slices.Equal[bson.Raw])
+			})
+			go func() { read <- r.read(ctx) }()
+			eventually(t, ctx, func() bool { return len(read) > 0 || waits(t, second) })
+			release()
+			testkit.OK(t, <-written)
+			testkit.OK(t, <-read)
+			r.after(t)
+		})
+	}
+}
+
+// hold stops a shard at its part of the next commit.
+func hold(t *testing.T, shard *mongo.Client) (release func()) {
+	set := func(mode string) {
+		cmd := bson.D{{Key: "configureFailPoint", Value: "hangBeforeCommitingTxn"}, {Key: "mode", Value: mode}}
+		testkit.OK(t, shard.Database("admin").RunCommand(context.WithoutCancel(t.Context()), cmd).Err())
+	}
+	set("alwaysOn")
+	t.Cleanup(func() { set("off") })
+	return func() { set("off") }
+}
+
+// waits reports whether an operation of a shard waits for the end of a transaction.
+func waits(t *testing.T, shard *mongo.Client) bool {
+	cursor, err := shard.Database("admin").Aggregate(t.Context(), mongo.Pipeline{{{Key: "$currentOp", Value: bson.D{}}},
+		{{Key: "$match", Value: bson.D{{Key: "prepareReadConflicts", Value: bson.D{{Key: "$gt", Value: 0}}}}}}})
+	testkit.OK(t, err)
+	var found []bson.Raw
+	testkit.OK(t, cursor.All(t.Context(), &found))
+	return len(found) > 0
+}
+
+func eventually(t *testing.T, ctx context.Context, is func() bool) {
+	t.Helper()
+	for !is() {
+		testkit.OK(t, ctx.Err())
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func healthy(problems iter.Seq2[mongopatterns.Problem, error]) error {
+	for p, err := range problems {
+		return errors.Join(errors.New(p.String()), err)
+	}
+	return nil
+}
+
+type totals = computed.Computed[int, int, bson.M]
+
+// ofTotals is a call beside a new screening of a film, which changes the film's viewers, or marks it.
+func ofTotals(marks bool, read func(ctx context.Context, c *totals) error) func(t *testing.T, early, late *mongo.Collection) race {
+	return func(t *testing.T, films, screenings *mongo.Collection) race {
+		rule := computed.Rule{
+			KeyField: "film",
+			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
+			Empty:    bson.D{{Key: "viewers", Value: 0}},
+		}
+		c := testkit.Must(computed.New[int, int, bson.M](screenings, films, rule, nil))
+		testkit.Insert(t, films, bson.M{"_id": 1})
+		testkit.Insert(t, screenings, bson.M{"_id": 1, "film": 1, "viewers": 10})
+		testkit.Done(t, 1)(c.Adopt(t.Context(), nil))
+		insert := func(ctx context.Context) error {
+			return testkit.ErrorOf(screenings.InsertOne(ctx, bson.M{"_id": 2, "film": 1, "viewers": 20}))
+		}
+		write := func(ctx context.Context) error { return c.Change(ctx, []int{2}, insert) }
+		if marks {
+			write = func(ctx context.Context) error {
+				return mongopatterns.Transact(ctx, films.Database().Client(), func(ctx context.Context) error {
+					return errors.Join(insert(ctx), c.Mark(ctx, 1))
+				})
+			}
+		}
+		return race{write, func(ctx context.Context) error { return read(ctx, c) }, func(t *testing.T) {
+			if film := testkit.One[bson.M](t, films, 1); film["viewers"] != int32(30) {
+				t.Error(film)
+			}
+			testkit.Healthy(t, c)
+		}}
+	}
+}
