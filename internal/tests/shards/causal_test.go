@@ -5,6 +5,7 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 // A race is a call beside a transaction that writes two collections.
@@ -39,6 +41,26 @@ var races = map[string]func(t *testing.T, early, late *mongo.Collection) race{
 		return testkit.ErrorOf(c.Get(ctx, 1, time.Hour))
 	}),
 	"computed.Drain": ofTotals(true, func(ctx context.Context, c *totals) error { return testkit.ErrorOf(c.Drain(ctx, nil)) }),
+
+	"versioning.At": ofHistory(func(ctx context.Context, d *history) ([]int64, error) { return one(d.At(ctx, 1, 2)) }, 2),
+	"versioning.AsOf": ofHistory(func(ctx context.Context, d *history) ([]int64, error) {
+		return one(d.AsOf(ctx, 1, day(2)))
+	}, 2),
+	"versioning.Revisions": ofHistory(func(ctx context.Context, d *history) ([]int64, error) { return all(d.Revisions(ctx, 1)) }, 3, 2, 1),
+	"versioning.RevisionsBefore": ofHistory(func(ctx context.Context, d *history) ([]int64, error) {
+		return all(d.RevisionsBefore(ctx, 1, 3))
+	}, 2, 1),
+	"versioning.RevisionsFrom": ofHistory(func(ctx context.Context, d *history) ([]int64, error) { return all(d.RevisionsFrom(ctx, 1, 1)) }, 1, 2, 3),
+	"versioning.Diff": ofHistory(func(ctx context.Context, d *history) ([]int64, error) {
+		return nil, testkit.ErrorOf(d.Diff(ctx, 1, 1, 2))
+	}),
+	"versioning.Restore": ofHistory(func(ctx context.Context, d *history) ([]int64, error) {
+		return one(d.Restore(ctx, 1, 2, versioning.Change{}))
+	}, 4),
+	"versioning.Undo": ofHistory(func(ctx context.Context, d *history) ([]int64, error) {
+		return one(d.Undo(ctx, 1, 2, versioning.Change{}))
+	}, 4),
+	"versioning.Check": ofHistory(func(ctx context.Context, d *history) ([]int64, error) { return nil, healthy(d.Check(ctx, nil)) }),
 }
 
 // While a commit is under way one shard shows it and another does not. A call that has seen the one waits for the other.
@@ -70,7 +92,9 @@ func TestBetweenTwoCommits(t *testing.T) {
 			eventually(t, ctx, func() bool { return len(read) > 0 || waits(t, second) })
 			release()
 			testkit.OK(t, <-written)
-			testkit.OK(t, <-read)
+			if err := <-read; err != nil {
+				t.Error(err)
+			}
 			r.after(t)
 		})
 	}
@@ -144,4 +168,43 @@ func ofTotals(marks bool, read func(ctx context.Context, c *totals) error) func(
 			testkit.Healthy(t, c)
 		}}
 	}
+}
+
+type history = versioning.History[int, bson.M]
+
+func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
+
+// ofHistory is a call beside the save of revision 3; it must return the numbers.
+func ofHistory(read func(ctx context.Context, d *history) ([]int64, error), want ...int64) func(t *testing.T, early, late *mongo.Collection) race {
+	return func(t *testing.T, current, revisions *mongo.Collection) race {
+		d := testkit.Must(versioning.New[int, bson.M](current, revisions, nil))
+		r := testkit.Must(d.Insert(t.Context(), bson.M{"_id": 1, "day": 1}, versioning.Change{At: day(1)}))
+		save := func(ctx context.Context, n int) (err error) {
+			r.Document[fmt.Sprint("day ", n)] = n
+			r, err = d.Save(ctx, r, versioning.Change{At: day(n)})
+			return err
+		}
+		testkit.OK(t, save(t.Context(), 2))
+		var got []int64
+		return race{
+			func(ctx context.Context) error { return save(ctx, 3) },
+			func(ctx context.Context) (err error) {
+				got, err = read(ctx, d)
+				return err
+			},
+			func(t *testing.T) { testkit.Equal(t, want, got) },
+		}
+	}
+}
+
+func one(r versioning.Revision[bson.M], err error) ([]int64, error) { return []int64{r.Number}, err }
+
+func all(revisions iter.Seq2[versioning.Revision[bson.M], error]) (numbers []int64, err error) {
+	for r, err := range revisions {
+		if err != nil {
+			return numbers, err
+		}
+		numbers = append(numbers, r.Number)
+	}
+	return numbers, nil
 }
