@@ -19,6 +19,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
@@ -60,6 +62,40 @@ var races = map[string]func(t *testing.T, early, late *mongo.Collection) race{
 	"versioning.Undo": ofHistory(func(ctx context.Context, d *history) ([]int64, error) {
 		return one(d.Undo(ctx, 1, 2, versioning.Change{}))
 	}, 4),
+	"outlier.All": ofLists(func(ctx context.Context, l *lists) (int, error) {
+		n := 0
+		for _, err := range l.All(ctx, 1) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}, 8),
+	"outlier.Slice": ofLists(func(ctx context.Context, l *lists) (int, error) {
+		s, err := l.Slice(ctx, 1, 0, 100)
+		return len(s.Items), err
+	}, 8),
+	"outlier.Contains": ofLists(func(ctx context.Context, l *lists) (int, error) {
+		n := 0
+		for i := range 8 {
+			if held, err := l.Contains(ctx, 1, i); err != nil {
+				return n, err
+			} else if held {
+				n++
+			}
+		}
+		return n, nil
+	}, 8),
+
+	"relation.Children": ofRelation(func(ctx context.Context, r *links) (relation.Joined[int, bson.M], error) {
+		return r.Children(ctx, 1, nil)
+	}),
+	"relation.ChildrenOf": ofRelation(func(ctx context.Context, r *links) (relation.Joined[int, bson.M], error) {
+		all, err := r.ChildrenOf(ctx, []int{1}, nil)
+		return all[0], err
+	}),
+
 	"versioning.Check": ofHistory(func(ctx context.Context, d *history) ([]int64, error) { return nil, healthy(d.Check(ctx, nil)) }),
 }
 
@@ -167,6 +203,48 @@ func ofTotals(marks bool, read func(ctx context.Context, c *totals) error) func(
 			}
 			testkit.Healthy(t, c)
 		}}
+	}
+}
+
+type lists = outlier.Lists[int, int]
+
+// ofLists is a call beside the Add that first moves elements out of a parent; it must return the number.
+func ofLists(read func(ctx context.Context, l *lists) (int, error), want int) func(t *testing.T, early, late *mongo.Collection) race {
+	return func(t *testing.T, parents, overflow *mongo.Collection) race {
+		l := testkit.Must(outlier.New[int, int](parents, overflow, &outlier.Options{ArrayField: "items", MaxCount: 4}))
+		testkit.Insert(t, parents, bson.M{"_id": 1, "items": bson.A{0, 1, 2, 3}})
+		var got int
+		return race{
+			func(ctx context.Context) error { return testkit.ErrorOf(l.Add(ctx, 1, 4, 5, 6, 7)) },
+			func(ctx context.Context) (err error) {
+				got, err = read(ctx, l)
+				return err
+			},
+			func(t *testing.T) { testkit.Equal(t, want, got) },
+		}
+	}
+}
+
+type links = relation.Relation[int, int, bson.M]
+
+// ofRelation is a call beside the Insert of a child.
+func ofRelation(read func(ctx context.Context, r *links) (relation.Joined[int, bson.M], error)) func(t *testing.T, early, late *mongo.Collection) race {
+	return func(t *testing.T, parents, children *mongo.Collection) race {
+		r := testkit.Must(relation.New[int, int, bson.M](parents, children, &relation.Options{ChildrenField: "children"}))
+		testkit.Insert(t, parents, bson.M{"_id": 1})
+		var got relation.Joined[int, bson.M]
+		return race{
+			func(ctx context.Context) error { return testkit.ErrorOf(r.Insert(ctx, 1, bson.M{"_id": 2})) },
+			func(ctx context.Context) (err error) {
+				got, err = read(ctx, r)
+				return err
+			},
+			func(t *testing.T) {
+				if len(got.Items) != 1 || len(got.Dangling) != 0 {
+					t.Errorf("%+v", got)
+				}
+			},
+		}
 	}
 }
 
