@@ -48,12 +48,13 @@ type Distinct[ID, V any] struct {
 }
 
 // A sketch holds the registers of a key in this process. raised are those that are not stored yet, and enough is how
-// many of them are written.
+// many of them are written. exists says that the key is known to have a document.
 type sketch struct {
 	key    bson.RawValue
 	ranks  []uint8
 	raised map[int]bool
 	enough int64
+	exists bool
 }
 
 // NewDistinct returns a Distinct on coll. It does no I/O.
@@ -131,7 +132,7 @@ func (d *Distinct[ID, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*sk
 	}
 	s := d.keys[value.Key(id)]
 	if s == nil {
-		s = &sketch{id, make([]uint8, d.core.registers()), map[int]bool{}, d.core.Every}
+		s = &sketch{key: id, ranks: make([]uint8, d.core.registers()), raised: map[int]bool{}, enough: d.core.Every}
 		d.keys[value.Key(id)] = s
 	}
 	for _, v := range values {
@@ -166,7 +167,7 @@ func (d *Distinct[ID, V]) all() (out []*sketch) {
 }
 
 // Flush writes everything that waits. Result.Done counts the keys written, and Skipped those
-// without a document (Options.Existing).
+// without a document (Options.Existing), whose values are dropped.
 //
 // Cost: 1 round trip for 1000 keys with raised registers, index KeyField; none if there
 // is none.
@@ -203,9 +204,19 @@ func (d *Distinct[ID, V]) waiting(closed bool) []*sketch {
 	return d.all()
 }
 
+// forget drops the registers that do not wait, so that their values count when they come again.
+func (s *sketch) forget() {
+	for i := range s.ranks {
+		if !s.raised[i] {
+			s.ranks[i] = 0
+		}
+	}
+}
+
 // write sends raised registers. Two writes of the same registers are harmless. If there are more
 // than MaxKeys keys, those that are stored are removed from memory; a new value may then send a
-// register again.
+// register again. A key without a document is forgotten, and so are those sent with it that are not
+// known to have one, because the server only says how many have none.
 func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatterns.Result, error) {
 	var sent []*sketch
 	var keys []bson.RawValue
@@ -231,6 +242,7 @@ func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatter
 	for i, s := range sent {
 		if updates[i] != nil {
 			s.enough = d.core.Every
+			s.exists = s.exists && result.Done > 0 || result.Skipped == 0
 		}
 		for _, e := range updates[i] {
 			register, _ := strconv.Atoi(e.Key[len(d.core.registersField())+1:])
@@ -238,8 +250,11 @@ func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatter
 				delete(s.raised, register)
 			}
 		}
+		if updates[i] != nil && !s.exists {
+			s.forget()
+		}
 		// Another write may have removed the key already, and a new sketch of it may wait.
-		if key := value.Key(s.key); full && len(s.raised) == 0 && d.keys[key] == s {
+		if key := value.Key(s.key); (full || !s.exists) && len(s.raised) == 0 && d.keys[key] == s {
 			delete(d.keys, key)
 		}
 	}

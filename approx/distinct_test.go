@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
 	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -215,6 +216,59 @@ func TestDistinctFlush(t *testing.T) {
 	}
 	if e := estimated(t, d, "b"); e.Count != 7 {
 		t.Errorf("with what waits: %+v", e)
+	}
+}
+
+// What a key had before it had a document is dropped, and counts when it comes again.
+func TestDistinctBeforeTheDocument(t *testing.T) {
+	t.Parallel()
+	for name, others := range map[string]int{"alone": 0, "beside one that exists": 1} {
+		meanwhile := func() {}
+		coll := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+			Started: func(_ context.Context, e *event.CommandStartedEvent) {
+				if e.CommandName == "update" {
+					meanwhile()
+				}
+			},
+		})).Collection("pages")
+		d := distinct(t, coll, &approx.Options{Existing: true, Every: 1 << 20})
+		flush := func(done, skipped int64) {
+			t.Helper()
+			for i := range others {
+				visit(t, d, fmt.Sprint("other ", i), 0, 500)
+			}
+			if result, err := d.Flush(t.Context()); err != nil || result.Done != done || result.Skipped != skipped {
+				t.Errorf("%s: %+v, %v", name, result, err)
+			}
+		}
+		for i := range others {
+			testkit.Insert(t, coll, bson.M{"_id": fmt.Sprint("other ", i)})
+		}
+		visit(t, d, "late", 0, 20_000)
+		flush(int64(others), 1)
+		if e, err := d.Estimate(t.Context(), "late"); !errors.Is(err, mongopatterns.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+		visit(t, d, "late", 0, 20_000)
+		meanwhile = func() { visit(t, d, "late", 20_000, 21_000) }
+		flush(int64(others), 1)
+		meanwhile = func() {}
+		testkit.Insert(t, coll, bson.M{"_id": "late"})
+		visit(t, d, "late", 0, 20_000)
+		flush(1+int64(others), 0) // the other is sent again: it is not known which of the two was skipped
+		flush(0, 0)
+		for key, n := range map[string]int64{"late": 21_000, "other 0": 500 * int64(others)} {
+			e, err := distinct(t, coll, nil).Estimate(t.Context(), key)
+			if n > 0 && (err != nil || math.Abs(float64(e.Count-n)) > 4*e.StdErr) {
+				t.Errorf("%s: %s: %+v, %v", name, key, e, err)
+			}
+		}
+		// A key that is known to exist is not sent again because of another one.
+		visit(t, d, "nowhere", 0, 1)
+		visit(t, d, "late", 21_000, 22_000)
+		flush(1, 1)
+		visit(t, d, "late", 0, 22_000)
+		flush(0, 0)
 	}
 }
 

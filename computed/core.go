@@ -42,25 +42,42 @@ type core struct {
 	empty            bson.Raw // the same, encoded
 
 	// Parts of commands that many calls send; see prepare.
-	stamp, over bson.D
-	stored      []any
-	marked      any
+	document, stamp, over bson.D
+	stored                []any
+	marked                any
 }
 
 // prepare encodes the expressions that are the same in every call.
 func (c *core) prepare() {
-	// stamp sets the time and raises the epoch; over ends leases, marks and failures.
+	// document replaces an array in StateField, because a $set below it would write into each element. stamp sets the
+	// time and raises the epoch; over ends leases, marks and failures.
+	state := expr.Field(c.StateField)
+	c.document = expr.Op("$set", expr.Fixed(expr.D(c.StateField, expr.Cond(expr.Op("$isArray", state), expr.Literal(bson.D{}), state))))
 	epoch := expr.Fixed(c.raised("epoch"))
 	c.stamp = expr.D(c.state("at"), "$$NOW", c.state("epoch"), epoch)
 	c.over = expr.D(c.state("until"), "$$REMOVE", c.state("by"), "$$REMOVE", c.state("dirty"), "$$REMOVE", c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")
 	for _, e := range c.fields { // the field of a target, or its value in empty
 		c.stored = append(c.stored, expr.Fixed(expr.IfNull(expr.Field(e.Key), expr.Literal(c.empty.Lookup(e.Key)))))
 	}
-	c.marked = expr.Pipeline(expr.Op("$set", expr.D(c.state("dirty"), true, c.state("epoch"), epoch,
+	c.marked = expr.Pipeline(c.document, expr.Op("$set", expr.D(c.state("dirty"), true, c.state("epoch"), epoch,
 		c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")))
 }
 
 func (c *core) state(field string) string { return c.StateField + "." + field }
+
+// update returns the update that sets computed fields and those of the state.
+func (c *core) update(set bson.D) mongo.Pipeline {
+	return mongo.Pipeline{c.document, expr.Op("$set", set)}
+}
+
+// unchanged returns the condition that a target has the epoch that was read, of type 0 if it had none. An array has none,
+// whatever its elements hold.
+func (c *core) unchanged(epoch bson.RawValue) bson.E {
+	if epoch.Type != 0 {
+		return expr.Element(c.state("epoch"), value.Equal(epoch))
+	}
+	return expr.Element("$or", bson.A{expr.D(c.state("epoch"), nil), expr.D(c.StateField, expr.Op("$type", "array"))})
+}
 
 // raised returns the expression for the number after the one in a field of the state. What is no number counts as 0:
 // somebody may have typed it.
@@ -331,7 +348,7 @@ func (c *core) addUp(_ context.Context, before, after map[string]contribution) (
 	for i, id := range targets {
 		key := value.Key(id)
 		update, sound := c.add(before[key].made, after[key].made)
-		addable[i] = expr.D(c.state("at"), expr.Op("$ne", nil), c.state("dirty"), expr.Op("$ne", aside), "$expr", sound)
+		addable[i] = expr.D(c.state("dirty"), expr.Op("$ne", aside), "$expr", sound)
 		models[i] = mongo.NewUpdateOneModel().SetFilter(append(byID(id), addable[i]...)).SetUpdate(update)
 	}
 	return targets, func(ctx context.Context) error {
@@ -380,13 +397,13 @@ func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 		}
 		fields = append(fields, expr.Element(e.Key, expr.Literal(v)))
 	}
-	return mongo.Pipeline{expr.Op("$set", slices.Concat(fields, c.stamp, c.over, more))}
+	return c.update(slices.Concat(fields, c.stamp, c.over, more))
 }
 
-// add returns the update that adds the difference of two contributions, and the condition that the sums are sound then;
-// a missing field counts as its value in empty.
+// add returns the update that adds the difference of two contributions, and the condition that there are sums, which are
+// sound then; a missing field counts as its value in empty.
 func (c *core) add(before, after bson.Raw) (update mongo.Pipeline, sound bson.D) {
-	fields, all := bson.D{}, bson.A{}
+	fields, all := bson.D{}, bson.A{expr.IsType(expr.Field(c.state("at")), "date")}
 	for i, e := range c.fields {
 		number := func(doc bson.Raw) (out []bson.RawValue) {
 			if v := doc.Lookup(e.Key); v.Type != 0 {
@@ -398,12 +415,14 @@ func (c *core) add(before, after bson.Raw) (update mongo.Pipeline, sound bson.D)
 		fields = append(fields, expr.Element(e.Key, expr.Shifted(c.stored[i], out, in)))
 		all = append(all, expr.Sound(c.stored[i], out, in))
 	}
-	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp...))}, expr.Op("$and", all...)
+	return c.update(append(fields, c.stamp...)), expr.Op("$and", all...)
 }
 
 // refresh computes targets, outside a transaction or in the caller's. A result is stored if the
 // target's epoch has not changed since before the computation; otherwise it is computed again.
 func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mongopatterns.Result, err error) {
+	ctx, end := txn.Causal(ctx, c.targets.Database()) // the sources show what has raised the epoch
+	defer end()
 	targets = distinct(targets)
 	result.Examined = int64(len(targets))
 	for round := 0; len(targets) > 0; round++ {
@@ -459,7 +478,7 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64, err error) {
 	err = c.transact(ctx, func(ctx context.Context) error {
 		return c.next().change(ctx, targets, func(ctx context.Context) error {
-			marked, err := fault.Many(c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp)}))
+			marked, err := fault.Many(c.targets.UpdateMany(ctx, in("_id", targets), c.update(c.stamp)))
 			if err != nil {
 				return err
 			}
@@ -507,10 +526,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 			result.Skipped++
 			continue
 		}
-		guard := append(byID(id), expr.Element(c.state("epoch"), nil))
-		if epoch.Type != 0 {
-			guard[1].Value = value.Equal(epoch)
-		}
+		guard := append(byID(id), c.unchanged(epoch))
 		there = append(there, id)
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)], expr.Element(c.state("run"), run))))
 	}
@@ -558,10 +574,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return found.Decode(out)
 		}
 		// Only if the epoch is the one read: someone may have computed it since.
-		as := expr.Element(c.state("epoch"), nil)
-		if epoch := value.Lookup(raw, c.state("epoch")); epoch.Type != 0 {
-			as.Value = value.Equal(epoch)
-		}
+		as := c.unchanged(value.Lookup(raw, c.state("epoch")))
 		by := bson.NewObjectID()
 		mine, err := c.lease(ctx, append(byID(id), as), by, nil)
 		if err == nil && mine != nil { // the lease is written, perhaps the values too
@@ -601,9 +614,9 @@ func (c *core) queued(doc bson.Raw) (marked, setAside bool) {
 // lease takes a lease of the target that filter selects by its _id, if nobody has one, sets the
 // fields of more, and returns _id and state, or nil.
 func (c *core) lease(ctx context.Context, filter bson.D, by bson.ObjectID, more bson.D) (bson.Raw, error) {
-	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, lease.Free(c.state("until"))...), mongo.Pipeline{expr.Op("$set", append(more,
+	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, lease.Free(c.state("until"))...), c.update(append(more,
 		expr.Element(c.state("until"), lease.In(c.Lease)), expr.Element(c.state("by"), by),
-	))}, options.FindOneAndUpdate().SetProjection(expr.D(c.StateField, 1)).SetReturnDocument(options.After))).Raw()
+	)), options.FindOneAndUpdate().SetProjection(expr.D(c.StateField, 1)).SetReturnDocument(options.After))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -699,9 +712,9 @@ func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w 
 	if err != nil || mine == nil {
 		return err
 	}
-	attempts := value.Lookup(mine, c.state("attempts"))
+	attempts, _ := value.Lookup(mine, c.state("attempts")).AsInt64OK()
 	var failed error
-	if attempts.AsInt64() > int64(c.Attempts) {
+	if attempts > int64(c.Attempts) {
 		failed = errNoAnswer
 	} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !txn.Running(ctx) {
 		failed, err = err, nil
@@ -726,9 +739,9 @@ var errNoAnswer = errors.New("no worker has finished it")
 
 // failed stores the error of an attempt, and sets the target aside after the last attempt. If the
 // target was marked meanwhile, its attempts were reset, and failed changes nothing.
-func (c *core) failed(ctx context.Context, id, attempts bson.RawValue, failed error) error {
+func (c *core) failed(ctx context.Context, id bson.RawValue, attempts int64, failed error) error {
 	set := expr.D(c.state("error"), failed.Error())
-	if attempts.AsInt64() >= int64(c.Attempts) {
+	if attempts >= int64(c.Attempts) {
 		set = append(set, expr.Element(c.state("dirty"), aside))
 	}
 	_, err := fault.One(c.targets.UpdateOne(ctx, append(byID(id), expr.Element(c.state("attempts"), attempts)), expr.Op("$set", set)))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -162,4 +163,62 @@ func TestTypedState(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Calls that write replace what is no document in StateField: a path leads into each element of an array.
+func TestForeignStateIsReplaced(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, opts *spec) {
+		for name, foreign := range map[string]any{
+			"array": bson.A{1}, "empty array": bson.A{}, "array of states": bson.A{bson.M{"at": time.Now(), "epoch": 7, "until": time.Now().Add(time.Hour)}},
+			"number": 1, "string": "x", "date": time.Now(), "null": nil,
+		} {
+			for call, do := range map[string]func(ctx context.Context, c *totals) error{
+				"Mark, Drain": func(ctx context.Context, c *totals) error {
+					if err := c.Mark(ctx, "B"); err != nil {
+						return err
+					}
+					result, err := c.Drain(ctx, nil)
+					if result.Done != 1 {
+						t.Errorf("%s: Drain: %+v", name, result)
+					}
+					return err
+				},
+				"Get":        func(ctx context.Context, c *totals) error { return errorOf(c.Get(ctx, "B", time.Hour)) },
+				"Refresh":    func(ctx context.Context, c *totals) error { return errorOf(c.Refresh(ctx, "B")) },
+				"RefreshAll": func(ctx context.Context, c *totals) error { return errorOf(c.RefreshAll(ctx, nil)) },
+				"Change": func(ctx context.Context, c *totals) error {
+					return c.Change(ctx, []int{1}, func(context.Context) error { return nil })
+				},
+			} {
+				t.Run(name+", "+call, func(t *testing.T) {
+					t.Parallel()
+					db, c := cinema(t, opts)
+					testkit.Must(c.Adopt(t.Context(), nil))
+					check(t, set(db, 3, bson.M{"viewers": 500})(t.Context()))
+					testkit.Update(t, db.Collection("films"), bson.M{"_id": "B"}, bson.M{"$set": bson.M{"computed": foreign}})
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					check(t, do(ctx, c))
+					right(t, db, c, opts)
+					_, err := c.Get(t.Context(), "B", time.Hour)
+					check(t, err)
+				})
+			}
+		}
+	})
+}
+
+// In a transaction the guard of a foreign state holds too: another attempt would not help.
+func TestForeignStateInATransaction(t *testing.T) {
+	t.Parallel()
+	db, c := cinema(t, perFilm())
+	testkit.Update(t, db.Collection("films"), bson.M{"_id": "B"}, bson.M{"$set": bson.M{"computed": bson.A{bson.M{"epoch": 7}}}})
+	runs := 0
+	check(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+		if runs++; runs > 1 {
+			t.Fatal("the first attempt did not do it")
+		}
+		return errorOf(c.Refresh(ctx, "B"))
+	}))
 }

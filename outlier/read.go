@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // Total returns how many elements a list has, or ErrNotFound if the parent does not exist.
@@ -45,7 +46,7 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 		return false, err
 	}
 	c := &l.c
-	_, err = c.still(ctx, raw, expr.Op("$in", expr.Literal(x), c.x.array), func(s state) error {
+	_, err = c.still(ctx, raw, expr.Op("$in", expr.Literal(x), c.x.array), func(ctx context.Context, s state) error {
 		if held, _ = s.Of.BooleanOK(); held || !s.Flag {
 			return nil
 		}
@@ -61,13 +62,15 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 
 // still reads a parent and calls read for its overflow documents. It repeats both if something
 // was moved or removed meanwhile, so that they belong to one moment.
-func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(state) error) (state, error) {
+func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(context.Context, state) error) (state, error) {
+	ctx, end := txn.Causal(ctx, c.coll.Database()) // the one shows what the other has shown
+	defer end()
 	for {
 		before, err := c.read(ctx, id, of)
 		if err != nil {
 			return before, err
 		}
-		if err := read(before); err != nil || !before.Flag {
+		if err := read(ctx, before); err != nil || !before.Flag {
 			return before, err
 		}
 		after, err := c.read(ctx, id, nil)
@@ -131,7 +134,7 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 // documents in their order.
 func (c *core) load(ctx context.Context, id bson.RawValue, of any, from int64, stages ...bson.D) (
 	arrays []bson.RawValue, parent state, err error) {
-	parent, err = c.still(ctx, id, of, func(s state) error {
+	parent, err = c.still(ctx, id, of, func(ctx context.Context, s state) error {
 		arrays = nil
 		if from >= s.Outside {
 			return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -212,6 +213,8 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 		}
 		return out, err
 	}
+	ctx, end := txn.Causal(ctx, c.children.Database()) // a child whose reference was seen is not missed
+	defer end()
 	refs, err := c.toChildren.of(ctx, ids...)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,9 @@
 package versioning
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -135,6 +137,7 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 //
 // Cost: 1 round trip, and reads all rows; for each 100 documents 1 round trip to write them, index _id.
 //   - If one of them has changed meanwhile: 1 more.
+//   - A row that has more than 8 MiB together with its replacement: 3 of its own.
 func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.AdoptRevisions")
@@ -154,6 +157,7 @@ func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.
 		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
 	) error {
 		var models []mongo.WriteModel
+		var large [][2]bson.Raw
 		var ids bson.A
 		for _, raw := range batch {
 			if d.core.adopted(raw) {
@@ -169,27 +173,73 @@ func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.
 				maintain.Fail(result, coll.Name(), raw.Lookup("_id"), err)
 			case past == nil:
 				result.Skipped++
+			case len(raw)+len(row) > maxStatement:
+				large, ids = append(large, [2]bson.Raw{raw, row}), append(ids, raw.Lookup("_id"))
 			default:
 				models, ids = append(models, d.core.replaced(raw, row)), append(ids, raw.Lookup("_id"))
 			}
 		}
 		skipped := result.Skipped
-		if err := maintain.Rewrite(ctx, coll, models, w, result); err != nil || result.Skipped == skipped {
+		if err := maintain.Rewrite(ctx, coll, models, w, result); err != nil {
 			return err
+		}
+		for _, l := range large {
+			if err := d.core.replaceLarge(ctx, l[0], l[1], w, result); err != nil {
+				return err
+			}
+		}
+		if result.Skipped == skipped {
+			return nil
 		}
 		return d.core.left(ctx, ids, result)
 	})
 }
 
+// maxStatement is what a row and its replacement may have together in one statement. The _id and the document's ID are in
+// it once more.
+const maxStatement = 8 << 20
+
 // replaced replaces the row raw with row, unless it has changed since it was read.
 func (d *store) replaced(raw, row bson.Raw) *mongo.ReplaceOneModel {
-	of := raw.Lookup(d.opts.DocumentIDField) // the shard key
+	unchanged := expr.Element("$expr", expr.Op("$eq", "$$ROOT", expr.Literal(raw)))
+	return mongo.NewReplaceOneModel().SetFilter(append(d.itself(raw), unchanged)).SetReplacement(row)
+}
+
+// itself selects a row by its _id and the shard key.
+func (d *store) itself(raw bson.Raw) bson.D {
+	of := raw.Lookup(d.opts.DocumentIDField)
 	if of.Type == 0 {
 		of.Type = bson.TypeNull
 	}
-	filter := append(byID(raw.Lookup("_id")), d.rowsOf(of)...)
-	unchanged := expr.Element("$expr", expr.Op("$eq", "$$ROOT", expr.Literal(raw)))
-	return mongo.NewReplaceOneModel().SetFilter(append(filter, unchanged)).SetReplacement(row)
+	return append(byID(raw.Lookup("_id")), d.rowsOf(of)...)
+}
+
+// replaceLarge does the same in a transaction, because one statement has no room for both.
+func (d *store) replaceLarge(ctx context.Context, raw, row bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	if w.DryRun {
+		result.Done++
+		return nil
+	}
+	var replaced int64
+	err := d.within(ctx, func(ctx context.Context) error {
+		replaced = 0
+		now, err := d.revisions.FindOne(ctx, d.itself(raw)).Raw()
+		if errors.Is(err, mongo.ErrNoDocuments) || err == nil && !bytes.Equal(now, raw) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		replaced = 1
+		_, err = fault.One(d.revisions.ReplaceOne(ctx, d.itself(raw), row))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	result.Done += replaced
+	result.Skipped += 1 - replaced
+	return nil
 }
 
 // left counts rows as Remaining, not Skipped, if they still exist and are not adopted.

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
@@ -372,6 +373,56 @@ func TestAdoptHistoryBesideAnEdit(t *testing.T) {
 	if got := b.n(t, "edited", 1); got != 77 {
 		t.Errorf("%d", got)
 	}
+}
+
+// A row that has no room in one statement beside its replacement is guarded all the same.
+func TestAdoptHistoryOfLargeRows(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	b := newByHand(t)
+	if err := b.d.EnsureIndexes(ctx); err != nil {
+		t.Fatal(err)
+	}
+	insert := func(id string, size int) {
+		testkit.Insert(t, b.rows, bson.D{{Key: "_id", Value: id}, {Key: "of", Value: id}, {Key: "version", Value: 1}, {Key: "n", Value: strings.Repeat("x", size)}, {Key: "saved", Value: month(1)}})
+	}
+	for id, size := range map[string]int{"large": 9 << 20, "largest": 16_760_000, "edited": 9 << 20, "deleted": 9 << 20, "twice": 9 << 20, "small": 10} {
+		insert(id, size)
+	}
+	testkit.Insert(t, b.rows, bson.D{{Key: "_id", Value: "first"}, {Key: "policy_id", Value: "twice"}, {Key: "revision", Value: 1}, {Key: "change", Value: bson.D{{Key: "at", Value: month(1)}}},
+		{Key: "document", Value: bson.D{{Key: "_id", Value: "twice"}}}})
+	meanwhile := func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
+		var err error
+		switch one := (bson.D{{Key: "_id", Value: row.Lookup("_id")}}); row.Lookup("of").StringValue() {
+		case "edited":
+			_, err = b.rows.UpdateOne(ctx, one, bson.D{{Key: "$set", Value: bson.D{{Key: "n", Value: 77}}}})
+		case "deleted":
+			_, err = b.rows.DeleteOne(ctx, one)
+		}
+		return second2(b.read(row))(err)
+	}
+	if r, err := b.d.AdoptRevisions(ctx, b.read, &mongopatterns.Work{DryRun: true}); err != nil || r.Done != 6 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	r, err := b.d.AdoptRevisions(ctx, meanwhile, nil)
+	if err != nil || r.Done != 3 || r.Remaining != 1 || r.Skipped != 1 || r.Failed != 1 || r.Failures[0].ID.StringValue() != "twice" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := b.d.AdoptRevisions(ctx, b.read, nil); err != nil || r.Done != 1 || r.Remaining != 0 || r.Failed != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := b.n(t, "edited", 1); got != 77 {
+		t.Errorf("%d", got)
+	}
+	largest := must[versioning.Revision[bson.D]](t)(b.d.At(ctx, "largest", 1))
+	if n := len(testkit.Get(largest.Document, "n").(string)); n != 16_760_000 {
+		t.Errorf("%d bytes", n)
+	}
+	testkit.OK(t, b.rows.Drop(ctx))
+	insert("alone", 5<<20)
+	costs.Record(t, b.rows.Database(), 1, []string{"listCollections", "find", "find", "update", "commitTransaction"}, func() error {
+		return second(b.d.AdoptRevisions(ctx, b.read, nil))
+	})
 }
 
 func second2(r *versioning.Revision[bson.Raw], err error) func(error) (*versioning.Revision[bson.Raw], error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -31,6 +32,12 @@ func (d *store) rowsOf(id any, more ...bson.E) bson.D {
 		id = value.Equal(v)
 	}
 	return append(bson.D{expr.Element(d.opts.DocumentIDField, id)}, more...)
+}
+
+// causal gives ctx a session in which the history shows what the current document has shown, and the other way round, on
+// whatever shards and members they are.
+func (d *store) causal(ctx context.Context) (in context.Context, end func()) {
+	return txn.Causal(ctx, d.current.Database())
 }
 
 // numbered is rowsOf with whole numbers from n on. A row without a whole number is not a revision.
@@ -252,6 +259,8 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	if n < 1 {
 		return nil, ofRevision(id, n, mongopatterns.ErrNotFound)
 	}
+	ctx, end := d.causal(ctx)
+	defer end()
 	rows, current, err := d.fromRevision(ctx, id, n, rows, current)
 	if err != nil {
 		return nil, err
@@ -284,6 +293,8 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 	if err := checkTime("moment", moment); err != nil {
 		return nil, err
 	}
+	ctx, end := d.causal(ctx)
+	defer end()
 	// Read the current document first: if it is replaced after that, its state is in the history
 	// when the history is read.
 	current, err := d.load(ctx, id)
@@ -315,6 +326,8 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 // means all, it yields ErrNotFound if there are none.
 func (d *store) backward(ctx context.Context, id bson.RawValue, n int64) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
+		ctx, end := d.causal(ctx)
+		defer end()
 		current, err := d.load(ctx, id) // first, see asOf
 		if err != nil {
 			yield(nil, err)
@@ -379,6 +392,8 @@ func (d *store) top(ctx context.Context, r *row, n int64, current *current) (who
 // there are no such revisions.
 func (d *store) forward(ctx context.Context, id bson.RawValue, n int64) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
+		ctx, end := d.causal(ctx)
+		defer end()
 		current, err := d.load(ctx, id) // first, see asOf
 		if err != nil {
 			yield(nil, err)
