@@ -465,10 +465,14 @@ func (s span) of(document bson.D) any {
 	return out
 }
 
-func trySeries(c *collection, s span, window string) trying {
+func trySeries(c *collection, s span, window string, names []string) trying {
 	into := c.name + "_series"
+	var values []timeseries.Value
+	for _, name := range names {
+		values = append(values, timeseries.Value{Field: name})
+	}
 	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) (service, error) {
-		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at})
+		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at, Values: values})
 		if err != nil {
 			return service{}, err
 		}
