@@ -72,13 +72,17 @@ func (l *looker) source(ctx context.Context, c *collection, f field) (*collectio
 // referred are the collections whose _ids a field may hold.
 func (l *looker) referred(c *collection, f field) (out []*collection) {
 	var others []*collection
-	for _, name := range slices.Sorted(maps.Keys(l.all)) {
-		other := l.all[name]
-		same := other.idType == f.kind || slices.Contains(numbers, f.kind) && slices.Contains(numbers, other.idType)
-		if !same || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
+	path := strings.TrimSuffix(strings.TrimSuffix(f.path, "._id"), ".id") // the name of {customer: {_id: 7}} is customer
+	name := path[strings.LastIndex(path, ".")+1:]
+	for _, collection := range slices.Sorted(maps.Keys(l.all)) {
+		other := l.all[collection]
+		kinds := []string{f.kind}
+		if slices.Contains(numbers, f.kind) {
+			kinds = numbers
+		}
+		if !other.has("_id", kinds...) || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
 			continue
 		}
-		name := f.path[strings.LastIndex(f.path, ".")+1:]
 		switch unique := f.kind == "objectId" || f.kind == "binData"; {
 		case other != c && akin(name, other.name):
 			out = append(out, other)
