@@ -1,6 +1,7 @@
 package advise_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -103,16 +104,18 @@ func TestTreeWithOtherParents(t *testing.T) {
 		want   string
 		not    string
 	}{
-		{"one array", bson.A{1, 2}, 1, "1 of 599 documents with a parent have an array there (counted): Adopt leaves", ""},
+		{"one array", bson.A{1, 2}, 1, "1 of 599 documents with a parent has an array there (counted): Adopt leaves", ""},
 		{"empty arrays", bson.A{}, 25, "25 of 599 documents with a parent have an array there (counted)", ""},
-		{"one name", "the first", 1, "1 of 599 documents with a parent name no document (counted)", ""},
+		{"one name", "the first", 1, "1 of 599 documents with a parent names no document (counted)", ""},
+		{"itself", nil, 1, "1 of 599 documents with a parent names itself (counted): Adopt leaves", ""},
+		{"many themselves", nil, 40, "", "40 of 599 documents with a parent name themselves"},
 		{"many arrays", bson.A{1, 2}, 40, "", "40 of 599 documents with a parent have an array there: a graph, not a tree"},
 		{"many names", "the first", 40, "", "40 of 599 documents with a parent name no document"},
 	} {
 		report := dirty(t, "tree: subtrees are read", func(c *labelled) {
 			for i := range test.some {
 				d := c.docs[len(c.docs)-1-i].(bson.D) // leaves
-				d[len(d)-1].Value = test.parent
+				d[len(d)-1].Value = cmp.Or(test.parent, d[0].Value)
 			}
 		})
 		switch {
@@ -125,6 +128,23 @@ func TestTreeWithOtherParents(t *testing.T) {
 		case !strings.Contains(strings.Join(report.Findings[0].Against, " "), test.want):
 			t.Errorf("%s: %q", test.name, report.Findings[0].Against)
 		}
+	}
+}
+
+// A document that names itself makes no third level.
+func TestTwoLevelsAndItself(t *testing.T) {
+	t.Parallel()
+	report := dirty(t, "tree: subtrees are read", func(c *labelled) {
+		first := c.docs[0].(bson.D)[0].Value
+		for i, doc := range c.docs[1:] {
+			d := doc.(bson.D)
+			if d[len(d)-1].Value = first; i == 7 {
+				d[len(d)-1].Value = d[0].Value
+			}
+		}
+	})
+	if got := reason(t, report, "tree"); got != "has two levels: one query gives the children" {
+		t.Errorf("advised %v, %q", named(report), got)
 	}
 }
 

@@ -313,6 +313,14 @@ func many(n int64, word string) string {
 	return group(n) + " " + word + "s"
 }
 
+// either is the word for one, or that for several.
+func either(n int64, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
+}
+
 // round goes up to a number with one or two digits before its zeros: 137 becomes 140.
 func round(n int64) int64 {
 	step := int64(1)
