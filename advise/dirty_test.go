@@ -2,6 +2,7 @@ package advise_test
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -213,6 +215,71 @@ func TestExtrefOfDottedReference(t *testing.T) {
 	}
 	if result, err := references.Adopt(t.Context(), "things", nil); err != nil || result.Done != 1 || result.Remaining != 2 {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// A subdocument with the _id of another document is a copy already, with what was written into it by hand. What mostly
+// differs from the source is none, and stays.
+func TestExtrefOfCopiesByHand(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "email", Value: fmt.Sprint("e", i)}, {Key: "rate", Value: 1000 + i}}
+	}))
+	for name, id := range map[string]string{"orders": "_id", "mails": "id"} {
+		insert(t, db.Collection(name), times(400, func(i int) bson.D {
+			doc := bson.D{{Key: id, Value: i % 200}, {Key: "name", Value: fmt.Sprint("n", i%200)}, {Key: "rate", Value: i % 200}}
+			if i < 4 {
+				doc[1].Value = "as it was"
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: doc}}
+		}))
+	}
+	for _, test := range []struct{ name, id, code string }{
+		{"orders", "_id", `	Collection: db.Collection("orders"),
+	Path:       "customer",
+	Fields:     []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "_id_rate"}},
+`}, {"mails", "id", `	Collection: db.Collection("mails"),
+	Path:       "customer",
+	IDField:    "id",
+	Fields:     []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "id_rate"}},
+`}} {
+		join := sends(t, 100, fmt.Sprintf(`{"aggregate": %q, "pipeline": [{"$match": {"_id": {"$lt": 50}}}, {"$lookup": {"from": "customers", "localField": "customer.%s", "foreignField": "_id", "as": "of"}},
+			{"$project": {"of.name": 1, "of.email": 1, "of.rate": 1}}]}`, test.name, test.id))
+		report := said(t, db, join, "extref:"+test.name+".customer."+test.id, test.name, "")
+		if len(report.Findings) == 0 {
+			continue
+		}
+		f := report.Findings[0]
+		prints(t, report.Findings)
+		if against := strings.Join(f.Against, " "); !strings.Contains(f.Code, test.code) || !strings.Contains(f.Adopt, `references.Adopt(ctx, "`+test.name+`.customer", nil)`) ||
+			!strings.Contains(against, "customer.name, written by hand, becomes the copy") || !strings.Contains(against, "customer.rate is there, and differs from customers.rate too often") {
+			t.Errorf("%s\n%s\n%s", f.Code, f.Adopt, against)
+		}
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
+			t.Errorf("%s, %v", printedTrial(t, trial), err)
+		}
+		if test.id != "_id" {
+			continue
+		}
+		// What is printed.
+		references, err := extref.New[int32, bson.D](db.Collection("customers"), []extref.Target{{
+			Collection: db.Collection("orders"),
+			Path:       "customer",
+			Fields:     []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "_id_rate"}},
+		}}, nil)
+		testkit.OK(t, err)
+		if result, err := references.Adopt(t.Context(), "orders.customer", nil); err != nil || result.Done != 400 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		var order bson.D
+		testkit.OK(t, db.Collection("orders").FindOne(t.Context(), bson.D{{Key: "_id", Value: 3}}).Decode(&order))
+		if got, want := fmt.Sprint(order), fmt.Sprint(document(t, `{"_id": 3, "customer": {"_id": 3, "name": "n3", "rate": 3, "_id_rate": 1003, "email": "e3", "version": {"$numberLong": "0"}}}`)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		said(t, db, join, "", "orders", "documents have the copies already: customer.email")
 	}
 }
 

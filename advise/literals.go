@@ -62,22 +62,28 @@ func (l *looker) treeCode(ctx context.Context, c *collection, parent string) str
 })`, l.idType(ctx, c), c.name, parent)
 }
 
-// extrefCode keeps the copies beside the reference, under names that begin with its own.
+// extrefCode keeps the copies beside the reference, under names that begin with its own, or inside its subdocument.
 func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins) string {
+	options := fmt.Sprintf("\tCollection:   db.Collection(%q),\n\tIDField:      %q,\n\tVersionField: %q,\n\tFields:       ", c.name, j.local, j.version())
+	if in := j.inside(); in != "" {
+		options = fmt.Sprintf("\tCollection: db.Collection(%q),\n\tPath:       %q,\n", c.name, in)
+		if id := j.within(j.local); id != "_id" {
+			options += fmt.Sprintf("\tIDField:    %q,\n", id)
+		}
+		options += "\tFields:     "
+	}
 	var fields []string
 	for _, path := range j.fields {
-		fields = append(fields, fmt.Sprintf("{Path: %q, As: %q}", path, copyName(j.local, path)))
+		as := fmt.Sprintf(", As: %q", j.within(j.copyAt(path)))
+		if j.copyAt(path) == j.inside()+"."+path {
+			as = ""
+		}
+		fields = append(fields, fmt.Sprintf("{Path: %q%s}", path, as))
 	}
 	return fmt.Sprintf(`references, err := extref.New[%s, bson.D](db.Collection(%q), []extref.Target{{
-	Collection:   db.Collection(%q),
-	IDField:      %q,
-	VersionField: %q,
-	Fields:       []extref.Field{%s},
-}}, nil)`, l.idType(ctx, source), source.name, c.name, j.local, j.local+"_version", strings.Join(fields, ", "))
+%s[]extref.Field{%s},
+}}, nil)`, l.idType(ctx, source), source.name, options, strings.Join(fields, ", "))
 }
-
-// copyName is the field of a copy: customer_name for the name of the customer.
-func copyName(local, path string) string { return local + "_" + path[strings.LastIndex(path, ".")+1:] }
 
 // relationCode names the list of the parents, the owner of the children, or both.
 func (l *looker) relationCode(ctx context.Context, parents, children *collection, owner, list string) string {
@@ -320,7 +326,7 @@ func adoption(f Finding) string {
 	case "outlier", "subset", "split", "tree", "computed":
 		return take("Adopt(ctx, nil)")
 	case "extref":
-		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", f.Collection))
+		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", joins{local: f.Path}.target(f.Collection)))
 	case "attribute":
 		var columns strings.Builder
 		for _, path := range f.Fields {

@@ -140,7 +140,7 @@ func (c *collection) copies(reference string, source *collection) (out []twin) {
 // stale looks for copies of fields of a source that differ from them, where most are the same.
 func (l *looker) stale(ctx context.Context, c *collection, reference string, source *collection) error {
 	pairs := c.copies(reference, source)
-	if len(pairs) == 0 || c.has(reference+"_version") { // those of extref follow
+	if len(pairs) == 0 || c.has(joins{local: reference}.version()) { // those of extref follow
 		return nil
 	}
 	compared := bson.D{{Key: "_id", Value: 0}}
@@ -176,7 +176,14 @@ func (l *looker) stale(ctx context.Context, c *collection, reference string, sou
 
 // differing counts the copies that differ from their source.
 func (l *looker) differing(ctx context.Context, c *collection, reference string, source *collection, p twin) error {
-	pipeline := bson.A{
+	return l.disagree(ctx, c, differences(reference, source, p), Remark{Kind: "stale", Collection: c.name, Path: p.here, Pattern: "extref",
+		Sure: "; whether a copy has to follow, or keeps what was true once, such as the price paid, only you know"},
+		"copies of "+source.name+"."+p.there, "differ from it")
+}
+
+// differences counts all copies, and those of them that differ from their source.
+func differences(reference string, source *collection, p twin) bson.A {
+	return bson.A{
 		d("$match", bson.D{{Key: reference, Value: d("$ne", nil)}, {Key: p.here, Value: d("$ne", nil)}}),
 		d("$group", bson.D{{Key: "_id", Value: bson.D{{Key: "to", Value: "$" + reference}, {Key: "value", Value: "$" + p.here}}}, {Key: "n", Value: d("$sum", 1)}}),
 		d("$lookup", bson.D{{Key: "from", Value: source.name}, {Key: "localField", Value: "_id.to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
@@ -185,9 +192,6 @@ func (l *looker) differing(ctx context.Context, c *collection, reference string,
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")},
 			{Key: "part", Value: d("$sum", d("$cond", bson.A{d("$ne", bson.A{"$_id.value", d("$first", "$found.v")}), "$n", 0}))}}),
 	}
-	return l.disagree(ctx, c, pipeline, Remark{Kind: "stale", Collection: c.name, Path: p.here, Pattern: "extref",
-		Sure: "; whether a copy has to follow, or keeps what was true once, such as the price paid, only you know"},
-		"copies of "+source.name+"."+p.there, "differ from it")
 }
 
 // disagree adds a remark on a part of what a pipeline counts, if most agree.

@@ -601,10 +601,10 @@ func tryExtref(c, source *collection, j joins) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		var fields []extref.Field
 		for _, path := range j.fields {
-			fields = append(fields, extref.Field{Path: path, As: copyName(j.local, path)})
+			fields = append(fields, extref.Field{Path: path, As: j.within(j.copyAt(path))})
 		}
-		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), IDField: j.local,
-			VersionField: j.local + "_version", Fields: fields}}, nil)
+		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.inside(), IDField: j.within(j.local),
+			VersionField: j.within(j.version()), Fields: fields}}, nil)
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -623,7 +623,7 @@ func tryExtref(c, source *collection, j joins) trying {
 		if err != nil {
 			return 0, service{}, err
 		}
-		if err := errors.Join(references.EnsureIndexes(ctx), adopting(references.Adopt(ctx, c.name, nil))); err != nil {
+		if err := errors.Join(references.EnsureIndexes(ctx), adopting(references.Adopt(ctx, j.target(c.name), nil))); err != nil {
 			return 0, service{}, err
 		}
 		after, err := examined(now)
