@@ -2,6 +2,7 @@ package advise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -161,10 +162,11 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
 	}
-	refs, err := l.references(ctx, c, j.local, j.from, extrefFound)
+	refs, unsure := l.references(ctx, c, j.local, j.from, extrefFound)
 	switch {
-	case err != nil:
-		return l.failed(ctx, err, pattern, c, j.local)
+	case unsure != nil && !errors.As(unsure, new(untold)):
+		return l.failed(ctx, unsure, pattern, c, j.local)
+	case unsure != nil: // the writes may refuse it anyway
 	case refs.named == 0:
 		l.not(pattern, c.name, j.local, "no document has it")
 		return nil
@@ -184,6 +186,9 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		}
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s, but %d writes to %s would each change some %d copies", reads, writes, strings.Join(j.fields, ", "), copies))
 		return nil
+	}
+	if unsure != nil {
+		return l.failed(ctx, unsure, pattern, c, j.local)
 	}
 	check, ok, err := l.tally(ctx, c, partOf(d("$gt", bson.A{"$" + j.local, nil})), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
 	if err != nil {

@@ -202,4 +202,10 @@ func TestEstimatedFindings(t *testing.T) {
 	if notes := strings.Join(about(report, "orders"), "; "); !slices.Equal(named(report), []string{"subset:products"}) || !strings.Contains(notes, "too different for an estimate") {
 		t.Errorf("advised %v; %s", named(report), notes)
 	}
+	// What writes refuse needs no estimate.
+	changes := sends(t, 100, `{"update": "customers", "updates": [{"q": {"_id": 7}, "u": {"$set": {"name": "x"}}}]}`)
+	report = look(t, db, unhurried(append(changes, queries...)))
+	if notes := strings.Join(about(report, "orders"), "; "); !strings.Contains(notes, "but 100 writes to name would each change some 40 copies") || strings.Contains(notes, "extref: references") {
+		t.Errorf("%s", notes)
+	}
 }
