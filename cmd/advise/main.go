@@ -2,12 +2,13 @@
 // figures and the code to paste. It only reads; -try also writes, to a scratch database on the
 // server of -try-uri.
 //
-//	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
-//	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
-//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a line
-//	go run ./cmd/advise -uri … -db shop -baseline known.json # what is new since then
-//	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
-//	go run ./cmd/advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
+//	go install github.com/mongopatterns/mongopatterns/cmd/advise # go run has no exit code but 0 and 1
+//	advise -uri mongodb://localhost:27017 -db shop
+//	advise -uri … -db shop -log mongod.log      # with the slow queries of a log
+//	advise -uri … -db shop -json > known.json   # one object a line
+//	advise -uri … -db shop -baseline known.json # what is new since then
+//	advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
+//	advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
 //
 // Queries that get slower with the data count as findings do, if a pattern is advised for them or an
 // index is missing, and so do indexes that are missing or could go, and what the data shows. It exits with 0 if it
