@@ -207,7 +207,15 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 			return nil, fault.Invalid("Options.Collections: there is no collection %q", name)
 		}
 	}
-	return names, nil
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		by := keeper(name, names)
+		if by == "" {
+			return false
+		}
+		l.others[name] = "is kept by " + by
+		l.not("", name, "", l.others[name])
+		return true
+	}), nil
 }
 
 // sizes returns the collections worth a look, the largest first, so that the budget

@@ -114,3 +114,29 @@ func TestSeriesOfDirtyData(t *testing.T) {
 		t.Errorf("%+v, %v", stats, err)
 	}
 }
+
+// What this library keeps beside a collection is not looked at. The ledger of an Adopt is no reference to its source.
+func TestCollectionsOfThisLibrary(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+		return bson.D{{Key: "sensor", Value: i % 2}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}, {Key: "temp", Value: float64(i) / 2}}
+	}))
+	insert(t, db.Collection("gym_locks"), times(120, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "code", Value: i}} }))
+	reads := sends(t, 30, `{"find": "readings", "filter": {"sensor": 1, "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`)
+	said(t, db, reads, "series:readings.at", "readings", "")
+	measurements, err := series.New[any, bson.D](db.Collection("readings_series"), timeseries.Days(nil), &series.Options{SeriesField: "sensor", TimeField: "at"})
+	testkit.OK(t, err)
+	testkit.OK(t, measurements.EnsureIndexes(t.Context()))
+	if result, err := measurements.Adopt(t.Context(), db.Collection("readings"), nil, nil); err != nil || result.Done != 600 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	report := said(t, db, reads, "series:readings.at", "readings", "")
+	if notes := about(report, "readings_series.adopt"); !slices.Equal(notes, []string{"readings_series.adopt: is kept by bucket and series"}) {
+		t.Errorf("%q", notes)
+	}
+	if notes := strings.Join(about(report, "gym_locks"), "; "); strings.Contains(notes, "is kept by") {
+		t.Errorf("%s", notes)
+	}
+}
