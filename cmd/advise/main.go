@@ -201,7 +201,7 @@ func connect(name, uri string) (*mongo.Client, error) {
 func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Report, w io.Writer) (int, error) {
 	i := slices.IndexFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == s.try })
 	if i < 0 {
-		return 0, fmt.Errorf("-try: %s is not advised", s.try)
+		return 0, fmt.Errorf("-try: %s is not advised: %s", s.try, whyNot(report, s.try))
 	}
 	client, err := connect("-try-uri", s.tryURI)
 	if err != nil {
@@ -223,6 +223,26 @@ func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Rep
 		return exitAdvised, nil
 	}
 	return exitNothing, nil
+}
+
+// whyNot are the report's reasons not to advise a pattern, or else what it advises.
+func whyNot(report *advise.Report, name string) string {
+	var reasons, advised []string
+	for _, n := range slices.Concat(report.NotAdvised, report.Unknown) {
+		if strings.TrimPrefix(n.Name(), "unknown:") == name {
+			reasons = append(reasons, n.Reason)
+		}
+	}
+	for _, f := range report.Findings {
+		advised = append(advised, f.Name())
+	}
+	switch {
+	case reasons != nil:
+		return strings.Join(reasons, "; ")
+	case advised != nil:
+		return "nothing else was seen than for " + strings.Join(advised, ", ")
+	}
+	return "nothing was seen that any pattern would save"
 }
 
 // reported is how many findings, queries, indexes, remarks and unknowns a report has, advised how many of them call for something.
