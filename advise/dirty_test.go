@@ -316,7 +316,7 @@ func TestExtrefReasons(t *testing.T) {
 	if !slices.Equal(named(report), []string{"extref:things"}) {
 		t.Fatalf("advised %v; %v", named(report), about(report, "things"))
 	}
-	if text := strings.Join(report.Findings[0].Against, " "); !strings.Contains(text, "1 of 600 documents with the reference have an array there (counted)") {
+	if text := strings.Join(report.Findings[0].Against, " "); !strings.Contains(text, "1 of 600 documents with the reference has an array there (counted)") {
 		t.Errorf("against: %s", text)
 	}
 }
@@ -331,7 +331,7 @@ func TestAttributeWithOtherValues(t *testing.T) {
 		want   string
 		not    string
 	}{
-		{"one string", []any{"12 cm"}, 1, "1 of 600 documents have another type there than int (string) (counted): Adopt makes entries of these values as they are, which int32 cannot hold", ""},
+		{"one string", []any{"12 cm"}, 1, "1 of 600 documents has another type there than int (string) (counted): Adopt makes entries of these values as they are, which int32 cannot hold", ""},
 		{"one string and one array", []any{"12 cm", bson.A{1, 2}}, 2, "2 of 600 documents have another type there than int (array, string) (counted)", ""},
 		{"a string in each field", []any{"12 cm"}, 24, "24 of 600 documents have another type there than int (string) (counted)", ""},
 		{"a double in each field", []any{1.5}, 24, "", ""},

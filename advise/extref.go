@@ -124,7 +124,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	source := l.all[j.from]
 	switch {
 	case max(j.calls, j.finds) < extrefReads:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(max(j.calls, j.finds), "read"), j.from))
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s %s %s", many(max(j.calls, j.finds), "read"), verb(max(j.calls, j.finds), "join"), j.from))
 		return nil
 	case j.local == "":
 		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
@@ -228,15 +228,15 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		),
 	}
 	if arrays != nil {
-		several := "Some documents"
+		several, have := "Some documents", "have"
 		if !check.Estimated {
 			count, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
 			if err != nil {
 				return l.failed(ctx, err, pattern, c, j.local)
 			}
-			several = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document"))
+			several, have = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document")), verb(count.Answer, "have")
 		}
-		f.Against = append(f.Against, fmt.Sprintf("%s with the reference have an array there (%s): Adopt leaves these as they are, and counts them as Remaining.", several, check.how()))
+		f.Against = append(f.Against, fmt.Sprintf("%s with the reference %s an array there (%s): Adopt leaves these as they are, and counts them as Remaining.", several, have, check.how()))
 	}
 	l.found(f)
 	return nil

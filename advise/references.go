@@ -104,7 +104,7 @@ func (l *looker) dangle(ctx context.Context, c *collection, path string, other *
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "part", Value: d("$sum", d("$cond", bson.A{d("$eq", bson.A{d("$size", "$to"), 0}), "$n", 0}))}}),
 	}
 	return l.disagree(ctx, c, pipeline, Remark{Kind: "dangling", Collection: c.name, Path: path, Pattern: "relation", Sure: "; that it is a reference is by its values"},
-		"references", "name no document of "+other.name)
+		"references", "name", "no document of "+other.name)
 }
 
 // twin is a field that may be a copy of one of the document that a reference names.
@@ -178,7 +178,7 @@ func (l *looker) stale(ctx context.Context, c *collection, reference string, sou
 func (l *looker) differing(ctx context.Context, c *collection, reference string, source *collection, p twin) error {
 	return l.disagree(ctx, c, differences(reference, source, p), Remark{Kind: "stale", Collection: c.name, Path: p.here, Pattern: "extref",
 		Sure: "; whether a copy has to follow, or keeps what was true once, such as the price paid, only you know"},
-		"copies of "+source.name+"."+p.there, "differ from it")
+		"copies of "+source.name+"."+p.there, "differ", "from it")
 }
 
 // differences counts all copies, and those of them that differ from their source.
@@ -195,7 +195,7 @@ func differences(reference string, source *collection, p twin) bson.A {
 }
 
 // disagree adds a remark on a part of what a pipeline counts, if most agree.
-func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r Remark, what, how string) error {
+func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r Remark, what, do, how string) error {
 	check, ok, err := l.tally(ctx, c, pipeline, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}, "cursor", "firstBatch", "0", "part")
 	if err != nil || !ok || check.Answer == 0 {
 		return err
@@ -207,7 +207,7 @@ func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r
 	}
 	if float64(all-check.Answer) >= danglingShare*float64(all) {
 		r.Check, r.Sure = check, check.sure()+r.Sure
-		r.Reason = fmt.Sprintf("%s of %s %s %s", group(check.Answer), of, what, how)
+		r.Reason = fmt.Sprintf("%s of %s %s %s %s", group(check.Answer), of, what, verb(check.Answer, do), how)
 		l.remark(r)
 	}
 	return nil
@@ -232,7 +232,7 @@ func (l *looker) oneSided(ctx context.Context, c *collection, path string, child
 		agree(d("$eq", bson.A{"$_id", d("$first", "$child.owner")})),
 	}
 	if err := l.disagree(ctx, c, fromLists, Remark{Kind: "onesided", Collection: c.name, Path: path, Pattern: "relation", Sure: sure},
-		"references to "+children.name, "are to a document that does not name this one in "+owners); err != nil {
+		"references to "+children.name, "are", "to a document that does not name this one in "+owners); err != nil {
 		return err
 	}
 	list := d("$cond", bson.A{d("$isArray", "$"+path), "$" + path, bson.A{}})
@@ -244,5 +244,5 @@ func (l *looker) oneSided(ctx context.Context, c *collection, path string, child
 		agree(d("$first", "$owner.has")),
 	}
 	return l.disagree(ctx, children, fromChildren, Remark{Kind: "onesided", Collection: children.name, Path: back, Pattern: "relation", Sure: sure},
-		"references to "+c.name, "are to a document that lacks this one in "+lists)
+		"references to "+c.name, "are", "to a document that lacks this one in "+lists)
 }

@@ -227,20 +227,21 @@ type links struct {
 // astray says how many references do not name one other document.
 func (l links) astray() string {
 	var parts []string
+	gone := l.named - l.found - l.arrays
 	for _, p := range []struct {
-		n         int64
-		one, more string
+		n    int64
+		what string
 	}{
-		{l.named - l.found - l.arrays, "names no document", "name no document"},
-		{l.arrays, "has an array there", "have an array there"},
-		{l.self, "names itself", "name themselves"},
+		{gone, verb(gone, "name") + " no document"},
+		{l.arrays, verb(l.arrays, "have") + " an array there"},
+		{l.self, either(l.self, "names itself", "name themselves")},
 	} {
 		number := group(p.n)
 		if parts == nil {
 			number += " of " + many(l.named, "document") + " with a parent"
 		}
 		if p.n > 0 {
-			parts = append(parts, number+" "+either(p.n, p.one, p.more))
+			parts = append(parts, number+" "+p.what)
 		}
 	}
 	return strings.Join(parts, ", ")
