@@ -66,6 +66,10 @@ func TestSeriesOfDirtyData(t *testing.T) {
 				t.Errorf("%q is not in %s", want, against)
 			}
 		}
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		if text := printedTrial(t, trial); err != nil || !trial.Kept() || !strings.Contains(text, "10 documents refused, which Adopt names as Failed") {
+			t.Errorf("%s, %v", text, err)
+		}
 	}
 
 	// What is printed for one key.

@@ -16,6 +16,8 @@ import (
 const (
 	treeReads = 10
 	treeFound = 0.95
+
+	dirtyShare = 1 - treeFound // of the documents may be of another shape
 )
 
 // climbs are the $graphLookups in a collection by one field.
@@ -135,7 +137,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	case links.named == 0:
 		l.not(pattern, c.name, g.field, "no document has a parent there")
 		return nil
-	case float64(links.arrays) > (1-treeFound)*float64(links.named):
+	case float64(links.arrays) > dirtyShare*float64(links.named):
 		l.not(pattern, c.name, g.field, links.astray()+": a graph, not a tree")
 		return nil
 	case float64(links.found-links.self) < treeFound*float64(links.named):
