@@ -230,8 +230,11 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 	for name, id := range map[string]string{"orders": "_id", "mails": "id"} {
 		insert(t, db.Collection(name), times(400, func(i int) bson.D {
 			doc := bson.D{{Key: id, Value: i % 200}, {Key: "name", Value: fmt.Sprint("n", i%200)}, {Key: "rate", Value: i % 200}}
-			if i < 4 {
+			switch {
+			case i < 4:
 				doc[1].Value = "as it was"
+			case i < 8 && id == "id":
+				doc = append(doc, bson.E{Key: "version", Value: "v2"})
 			}
 			return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: doc}}
 		}))
@@ -240,10 +243,11 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 		{"orders", "_id", `	Collection: db.Collection("orders"),
 	Path:       "customer",
 	Fields:     []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "_id_rate"}},
-`}, {"mails", "id", `	Collection: db.Collection("mails"),
-	Path:       "customer",
-	IDField:    "id",
-	Fields:     []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "id_rate"}},
+`}, {"mails", "id", `	Collection:   db.Collection("mails"),
+	Path:         "customer",
+	IDField:      "id",
+	VersionField: "id_version",
+	Fields:       []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "id_rate"}},
 `}} {
 		join := sends(t, 100, fmt.Sprintf(`{"aggregate": %q, "pipeline": [{"$match": {"_id": {"$lt": 50}}}, {"$lookup": {"from": "customers", "localField": "customer.%s", "foreignField": "_id", "as": "of"}},
 			{"$project": {"of.name": 1, "of.email": 1, "of.rate": 1}}]}`, test.name, test.id))

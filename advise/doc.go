@@ -164,7 +164,8 @@
 //	                 are of one type
 //	reference        1 scan for each that queries follow, and a few for lists of references
 //	finding          1 or 2, 1 for each type that its code names, 1 for what grows by tree and
-//	                 extref, and 2 for each of up to 20 different joins that were seen
+//	                 extref, 1 for each field that was copied by hand, and 2 for each of up to 20
+//	                 different joins that were seen
 //
 // # Before production
 //

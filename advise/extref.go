@@ -299,10 +299,17 @@ func (c command) without(j joins) bson.D {
 	return with(c.body, "pipeline", stages)
 }
 
-// byHand says of copies that are there without extref what becomes of them. Where most differ from the source, they are none.
+// byHand says of fields that are there without extref what becomes of them. Where most differ from the source, they are no
+// copies.
 func (l *looker) byHand(ctx context.Context, c, source *collection, j *joins) (against []string, err error) {
+	if source.has("version") {
+		against = append(against, fmt.Sprintf("Documents of %s have a field version: unless it is that of extref, name another one in Options.VersionField.", source.name))
+	}
 	if j.inside() == "" {
-		return nil, nil
+		return against, nil
+	}
+	if c.has(j.version()) {
+		j.apart = append(j.apart, "version")
 	}
 	for _, path := range j.fields {
 		here := j.copyAt(path)

@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"go/format"
 	"slices"
 	"strings"
 
@@ -64,13 +65,13 @@ func (l *looker) treeCode(ctx context.Context, c *collection, parent string) str
 
 // extrefCode keeps the copies beside the reference, under names that begin with its own, or inside its subdocument.
 func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins) string {
-	options := fmt.Sprintf("\tCollection:   db.Collection(%q),\n\tIDField:      %q,\n\tVersionField: %q,\n\tFields:       ", c.name, j.local, j.version())
-	if in := j.inside(); in != "" {
-		options = fmt.Sprintf("\tCollection: db.Collection(%q),\n\tPath:       %q,\n", c.name, in)
-		if id := j.within(j.local); id != "_id" {
-			options += fmt.Sprintf("\tIDField:    %q,\n", id)
+	options := fmt.Sprintf("Collection: db.Collection(%q),\n", c.name)
+	for _, o := range []struct{ name, value, otherwise string }{
+		{"Path", j.inside(), ""}, {"IDField", j.within(j.local), "_id"}, {"VersionField", j.within(j.version()), "version"},
+	} {
+		if o.value != "" && (j.inside() == "" || o.value != o.otherwise) { // without a Path none has a default
+			options += fmt.Sprintf("%s: %q,\n", o.name, o.value)
 		}
-		options += "\tFields:     "
 	}
 	var fields []string
 	for _, path := range j.fields {
@@ -80,9 +81,13 @@ func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins)
 		}
 		fields = append(fields, fmt.Sprintf("{Path: %q%s}", path, as))
 	}
-	return fmt.Sprintf(`references, err := extref.New[%s, bson.D](db.Collection(%q), []extref.Target{{
-%s[]extref.Field{%s},
+	code := fmt.Sprintf(`references, err := extref.New[%s, bson.D](db.Collection(%q), []extref.Target{{
+%sFields: []extref.Field{%s},
 }}, nil)`, l.idType(ctx, source), source.name, options, strings.Join(fields, ", "))
+	if aligned, err := format.Source([]byte(code)); err == nil {
+		return string(aligned)
+	}
+	return code
 }
 
 // relationCode names the list of the parents, the owner of the children, or both.
