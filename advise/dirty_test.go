@@ -285,6 +285,10 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 		}
 		said(t, db, join, "", "orders", "documents have the copies already: customer.email")
 	}
+	// The package does not take a reference that is the _id.
+	insert(t, db.Collection("profiles"), times(200, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "x", Value: i}} }))
+	said(t, db, sends(t, 100, `{"aggregate": "profiles", "pipeline": [{"$lookup": {"from": "customers", "localField": "_id", "foreignField": "_id", "as": "of"}}, {"$project": {"of.name": 1}}]}`),
+		"", "profiles", "the reference is the _id, and the package takes another field")
 }
 
 // Where extref is not advised, the note has the reason that applies, and no other.

@@ -129,6 +129,9 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	case j.local == "":
 		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
 		return nil
+	case j.local == "_id" || strings.HasPrefix(j.local, "_id."):
+		l.not(pattern, c.name, j.local, "the reference is the _id, and the package takes another field")
+		return nil
 	case len(j.fields) == 0:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))
 		return nil
