@@ -346,8 +346,14 @@ func (l *looker) found(f Finding) {
 	if f.Adopt == "" {
 		f.Adopt = adoption(f)
 	}
-	if c := l.all[f.Collection]; strings.Contains(f.Code, "any") {
-		f.Code = strings.Join(slices.Compact(slices.Clone(c.mixed)), "") + f.Code
+	if strings.Contains(f.Code, "any") {
+		var mixed []string
+		for _, name := range append([]string{f.Collection}, f.others...) {
+			if c := l.all[name]; c != nil {
+				mixed = append(mixed, c.mixed...)
+			}
+		}
+		f.Code = strings.Join(slices.Compact(mixed), "") + f.Code
 	}
 	f.Manual = "https://github.com/mongopatterns/mongopatterns/blob/main/" + f.Pattern + "/doc.go"
 	l.report.Findings = append(l.report.Findings, f)

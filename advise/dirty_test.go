@@ -319,6 +319,11 @@ func TestExtrefReasons(t *testing.T) {
 			t.Errorf("advised %v, %q, want %q", named(report), got, test.want)
 		}
 	}
+	// One customer has another type of _id.
+	typed := dirty(t, joined, func(c *labelled) { c.sources[0].(bson.D)[0].Value = "x" })
+	if !slices.Equal(named(typed), []string{"extref:things"}) || !strings.HasPrefix(typed.Findings[0].Code, "// any: _id: int in ") {
+		t.Errorf("advised %v", typed.Findings)
+	}
 	// One order has several customers.
 	report := dirty(t, joined, func(c *labelled) { *last(c, 7) = bson.A{1, 2} })
 	if !slices.Equal(named(report), []string{"extref:things"}) {
