@@ -23,6 +23,19 @@ var marks = []struct {
 	{"attribute", map[string]string{"attributes": "array"}, []string{"attribute"}},
 }
 
+// aside are the ends of the names of collections that a package keeps beside that of the user, and the packages.
+var aside = map[string]string{".adopt": "bucket and series", "_locks": "tree", ".migrations": "schemaversion"}
+
+// keeper are the packages that keep a collection beside another one, "" if it is of the user.
+func keeper(name string, all []string) string {
+	for end, packages := range aside {
+		if base, ok := strings.CutSuffix(name, end); ok && slices.Contains(all, base) {
+			return packages
+		}
+	}
+	return ""
+}
+
 // adopted is the pattern that manages a collection already, if that is a reason not to
 // advise another.
 func (l *looker) adopted(c *collection, pattern string) (by string, fields []string) {

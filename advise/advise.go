@@ -207,7 +207,15 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 			return nil, fault.Invalid("Options.Collections: there is no collection %q", name)
 		}
 	}
-	return names, nil
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		by := keeper(name, names)
+		if by == "" {
+			return false
+		}
+		l.others[name] = "is kept by " + by
+		l.not("", name, "", l.others[name])
+		return true
+	}), nil
 }
 
 // sizes returns the collections worth a look, the largest first, so that the budget
@@ -338,8 +346,14 @@ func (l *looker) found(f Finding) {
 	if f.Adopt == "" {
 		f.Adopt = adoption(f)
 	}
-	if c := l.all[f.Collection]; strings.Contains(f.Code, "any") {
-		f.Code = strings.Join(slices.Compact(slices.Clone(c.mixed)), "") + f.Code
+	if strings.Contains(f.Code, "any") {
+		var mixed []string
+		for _, name := range append([]string{f.Collection}, f.others...) {
+			if c := l.all[name]; c != nil {
+				mixed = append(mixed, c.mixed...)
+			}
+		}
+		f.Code = strings.Join(slices.Compact(mixed), "") + f.Code
 	}
 	f.Manual = "https://github.com/mongopatterns/mongopatterns/blob/main/" + f.Pattern + "/doc.go"
 	l.report.Findings = append(l.report.Findings, f)

@@ -301,8 +301,8 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 	if s.alike != "" {
 		least = attributeFamily
 	}
-	if len(s.paths) < least {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%s of its %s fields have an index of their own, or reads that filter by them", group(int64(len(s.paths))), s.kind))
+	if n := int64(len(s.paths)); len(s.paths) < least {
+		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of its %s fields %s an index of %s own, or reads that filter by %s", len(s.paths), s.kind, verb(n, "have"), either(n, "its", "their"), either(n, "it", "them")))
 		return nil
 	}
 	if clean := len(s.paths) - len(s.mixed); clean < least {
@@ -460,7 +460,7 @@ func (l *looker) differ(ctx context.Context, c *collection, s *siblings, paths [
 
 // others says how many documents have a value of another type.
 func (s *siblings) others(n, of int64) string {
-	return fmt.Sprintf("%s of %s have another type there than %s (%s)", group(n), many(of, "document"), s.kind, strings.Join(s.other, ", "))
+	return fmt.Sprintf("%s of %s %s another type there than %s (%s)", group(n), many(of, "document"), verb(n, "have"), s.kind, strings.Join(s.other, ", "))
 }
 
 // together is how many reads name one of the fields in their filter, and how many several.

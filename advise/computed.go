@@ -151,10 +151,10 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	writes := c.changes(append(expressionPaths(t.fields), t.key))
 	switch {
 	case t.calls < computedReads:
-		l.not(pattern, c.name, t.key, fmt.Sprintf("%s add up %s by %s", many(t.calls, "read"), names, t.key))
+		l.not(pattern, c.name, t.key, fmt.Sprintf("%s %s up %s by %s", many(t.calls, "read"), verb(t.calls, "add"), names, t.key))
 		return nil
 	case t.report != "":
-		l.not(pattern, c.name, t.key, fmt.Sprintf("%s add up %s %s", many(t.calls, "read"), names, t.report))
+		l.not(pattern, c.name, t.key, fmt.Sprintf("%s %s up %s %s", many(t.calls, "read"), verb(t.calls, "add"), names, t.report))
 		return nil
 	case writes == 0 && !l.recordsWrites():
 		l.unknown(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, and no write was seen", t.calls, names), "writes: the profiler at level 2, or advise.Commands in a test")

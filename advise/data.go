@@ -24,6 +24,8 @@ type Remark struct {
 	Reason     string `json:"reason"`
 	Sure       string `json:"sure"`
 	Check      Check  `json:"check"`
+
+	short string // of a mixed one, beside others of its collection
 }
 
 // Name is the remark as -ignore and -baseline name it: data:dates:orders.placed
@@ -127,10 +129,11 @@ func (l *looker) types(ctx context.Context, c *collection) error {
 			}
 		}
 		delete(seen, "missing")
-		if _, n, all := most(seen); n == all || float64(all-n) > mixedShare*float64(all) {
+		kind, n, all := most(seen)
+		if n == all || float64(all-n) > mixedShare*float64(all) {
 			continue
 		}
-		l.remark(Remark{Kind: "mixed", Collection: c.name, Path: path, Pattern: "schemaversion", Check: check, Sure: "counted; whether it is meant, only you know",
+		l.remark(Remark{Kind: "mixed", Collection: c.name, Path: path, short: fmt.Sprintf("%s (%s of %s no %s)", path, group(all-n), group(all), kind), Pattern: "schemaversion", Check: check, Sure: "counted; whether it is meant, only you know",
 			Reason: "values are of several types: " + strings.Join(texts, ", ") + "; a query by one type does not find the others"})
 	}
 	return nil
@@ -198,12 +201,7 @@ func (l *looker) texts(ctx context.Context, c *collection) error {
 	return nil
 }
 
-func has(n int64) string {
-	if n == 1 {
-		return "1 document has"
-	}
-	return group(n) + " documents have"
-}
+func has(n int64) string { return many(n, "document") + " " + verb(n, "have") }
 
 // matching is the condition of a text that a pattern matches.
 func matching(path, pattern string) bson.D {
@@ -327,6 +325,6 @@ func (l *looker) old(ctx context.Context, c *collection) error {
 		check.Shell = "db.runCommand(EJSON.deserialize(" + strings.TrimPrefix(check.Shell, "db.runCommand(") + ")"
 	}
 	l.remark(Remark{Kind: "old", Collection: c.name, Path: path, Pattern: "archive", Check: check, Sure: check.sure() + "; whether they are still read, no data says",
-		Reason: fmt.Sprintf("%s of %s are from before %s, by %s", group(check.Answer), many(c.count, "document"), before.UTC().Format(time.DateOnly), path)})
+		Reason: fmt.Sprintf("%s of %s %s from before %s, by %s", group(check.Answer), many(c.count, "document"), verb(check.Answer, "are"), before.UTC().Format(time.DateOnly), path)})
 	return nil
 }

@@ -78,15 +78,21 @@ func TestRemarks(t *testing.T) {
 		}
 		return doc
 	}))
+	insert(t, db.Collection("goods"), times(200, func(i int) bson.D {
+		if i < 7 {
+			return bson.D{{Key: "_id", Value: i}, {Key: "size", Value: "7"}, {Key: "weight", Value: "7"}}
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "size", Value: float64(i) + 0.5*float64(i%2)}, {Key: "weight", Value: i}}
+	}))
 	report := look(t, db, unhurried(nil))
 	got := checked(t, db, report)
-	if want := []string{"data:limit:logs.lines", "data:dangling:visits.by", "data:references:visits.who", "data:mixed:users.zip", "data:dates:visits.at", "data:shapes:people.first", "data:old:logs.created_at"}; !slices.Equal(got, want) {
+	if want := []string{"data:limit:logs.lines", "data:dangling:visits.by", "data:references:visits.who", "data:mixed:users.zip", "data:mixed:goods.size", "data:mixed:goods.weight", "data:dates:visits.at", "data:shapes:people.first", "data:old:logs.created_at"}; !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q; unknown %v", got, want, report.Unknown)
 	}
 	var printed strings.Builder
 	testkit.OK(t, report.Text(&printed))
 	for _, want := range []string{"1 document of 4 MiB or more, the largest 5.7 MB", "5 of 300 references name no document of users → relation", "300 documents have text that is the _id of users",
-		"string in 199 documents, int in 1 document", "300 documents have dates as text", "documents are of 2 kinds", "120 of 120 documents are from before 20"} {
+		"goods, mixed: size (7 of 200 no number), weight (7 of 200 no number) → schemaversion mixed: a query by one type", "users, mixed: zip (1 of 200 no string) → schemaversion goods,", "300 documents have dates as text", "documents are of 2 kinds", "120 of 120 documents are from before 20"} {
 		if !strings.Contains(strings.Join(strings.Fields(printed.String()), " "), want) {
 			t.Errorf("%q is not in %s", want, &printed)
 		}

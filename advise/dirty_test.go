@@ -1,6 +1,8 @@
 package advise_test
 
 import (
+	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -103,16 +106,18 @@ func TestTreeWithOtherParents(t *testing.T) {
 		want   string
 		not    string
 	}{
-		{"one array", bson.A{1, 2}, 1, "1 of 599 documents with a parent have an array there (counted): Adopt leaves", ""},
+		{"one array", bson.A{1, 2}, 1, "1 of 599 documents with a parent has an array there (counted): Adopt leaves", ""},
 		{"empty arrays", bson.A{}, 25, "25 of 599 documents with a parent have an array there (counted)", ""},
-		{"one name", "the first", 1, "1 of 599 documents with a parent name no document (counted)", ""},
+		{"one name", "the first", 1, "1 of 599 documents with a parent names no document (counted)", ""},
+		{"itself", nil, 1, "1 of 599 documents with a parent names itself (counted): Adopt leaves", ""},
+		{"many themselves", nil, 40, "", "40 of 599 documents with a parent name themselves"},
 		{"many arrays", bson.A{1, 2}, 40, "", "40 of 599 documents with a parent have an array there: a graph, not a tree"},
 		{"many names", "the first", 40, "", "40 of 599 documents with a parent name no document"},
 	} {
 		report := dirty(t, "tree: subtrees are read", func(c *labelled) {
 			for i := range test.some {
 				d := c.docs[len(c.docs)-1-i].(bson.D) // leaves
-				d[len(d)-1].Value = test.parent
+				d[len(d)-1].Value = cmp.Or(test.parent, d[0].Value)
 			}
 		})
 		switch {
@@ -125,6 +130,23 @@ func TestTreeWithOtherParents(t *testing.T) {
 		case !strings.Contains(strings.Join(report.Findings[0].Against, " "), test.want):
 			t.Errorf("%s: %q", test.name, report.Findings[0].Against)
 		}
+	}
+}
+
+// A document that names itself makes no third level.
+func TestTwoLevelsAndItself(t *testing.T) {
+	t.Parallel()
+	report := dirty(t, "tree: subtrees are read", func(c *labelled) {
+		first := c.docs[0].(bson.D)[0].Value
+		for i, doc := range c.docs[1:] {
+			d := doc.(bson.D)
+			if d[len(d)-1].Value = first; i == 7 {
+				d[len(d)-1].Value = d[0].Value
+			}
+		}
+	})
+	if got := reason(t, report, "tree"); got != "has two levels: one query gives the children" {
+		t.Errorf("advised %v, %q", named(report), got)
 	}
 }
 
@@ -196,6 +218,79 @@ func TestExtrefOfDottedReference(t *testing.T) {
 	}
 }
 
+// A subdocument with the _id of another document is a copy already, with what was written into it by hand. What mostly
+// differs from the source is none, and stays.
+func TestExtrefOfCopiesByHand(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "email", Value: fmt.Sprint("e", i)}, {Key: "rate", Value: 1000 + i}}
+	}))
+	for name, id := range map[string]string{"orders": "_id", "mails": "id"} {
+		insert(t, db.Collection(name), times(400, func(i int) bson.D {
+			doc := bson.D{{Key: id, Value: i % 200}, {Key: "name", Value: fmt.Sprint("n", i%200)}, {Key: "rate", Value: i % 200}}
+			switch {
+			case i < 4:
+				doc[1].Value = "as it was"
+			case i < 8 && id == "id":
+				doc = append(doc, bson.E{Key: "version", Value: "v2"})
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: doc}}
+		}))
+	}
+	for _, test := range []struct{ name, id, code string }{
+		{"orders", "_id", `	Collection: db.Collection("orders"),
+	Path:       "customer",
+	Fields:     []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "_id_rate"}},
+`}, {"mails", "id", `	Collection:   db.Collection("mails"),
+	Path:         "customer",
+	IDField:      "id",
+	VersionField: "id_version",
+	Fields:       []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "id_rate"}},
+`}} {
+		join := sends(t, 100, fmt.Sprintf(`{"aggregate": %q, "pipeline": [{"$match": {"_id": {"$lt": 50}}}, {"$lookup": {"from": "customers", "localField": "customer.%s", "foreignField": "_id", "as": "of"}},
+			{"$project": {"of.name": 1, "of.email": 1, "of.rate": 1}}]}`, test.name, test.id))
+		report := said(t, db, join, "extref:"+test.name+".customer."+test.id, test.name, "")
+		if len(report.Findings) == 0 {
+			continue
+		}
+		f := report.Findings[0]
+		prints(t, report.Findings)
+		if against := strings.Join(f.Against, " "); !strings.Contains(f.Code, test.code) || !strings.Contains(f.Adopt, `references.Adopt(ctx, "`+test.name+`.customer", nil)`) ||
+			!strings.Contains(against, "customer.name, written by hand, becomes the copy") || !strings.Contains(against, "customer.rate is there, and differs from customers.rate too often") {
+			t.Errorf("%s\n%s\n%s", f.Code, f.Adopt, against)
+		}
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
+			t.Errorf("%s, %v", printedTrial(t, trial), err)
+		}
+		if test.id != "_id" {
+			continue
+		}
+		// What is printed.
+		references, err := extref.New[int32, bson.D](db.Collection("customers"), []extref.Target{{
+			Collection: db.Collection("orders"),
+			Path:       "customer",
+			Fields:     []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "_id_rate"}},
+		}}, nil)
+		testkit.OK(t, err)
+		if result, err := references.Adopt(t.Context(), "orders.customer", nil); err != nil || result.Done != 400 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		var order bson.D
+		testkit.OK(t, db.Collection("orders").FindOne(t.Context(), bson.D{{Key: "_id", Value: 3}}).Decode(&order))
+		if got, want := fmt.Sprint(order), fmt.Sprint(document(t, `{"_id": 3, "customer": {"_id": 3, "name": "n3", "rate": 3, "_id_rate": 1003, "email": "e3", "version": {"$numberLong": "0"}}}`)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		said(t, db, join, "", "orders", "documents have the copies already: customer.email")
+	}
+	// The package does not take a reference that is the _id.
+	insert(t, db.Collection("profiles"), times(200, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "x", Value: i}} }))
+	said(t, db, sends(t, 100, `{"aggregate": "profiles", "pipeline": [{"$lookup": {"from": "customers", "localField": "_id", "foreignField": "_id", "as": "of"}}, {"$project": {"of.name": 1}}]}`),
+		"", "profiles", "the reference is the _id, and the package takes another field")
+}
+
 // Where extref is not advised, the note has the reason that applies, and no other.
 func TestExtrefReasons(t *testing.T) {
 	t.Parallel()
@@ -224,12 +319,17 @@ func TestExtrefReasons(t *testing.T) {
 			t.Errorf("advised %v, %q, want %q", named(report), got, test.want)
 		}
 	}
+	// One customer has another type of _id.
+	typed := dirty(t, joined, func(c *labelled) { c.sources[0].(bson.D)[0].Value = "x" })
+	if !slices.Equal(named(typed), []string{"extref:things"}) || !strings.HasPrefix(typed.Findings[0].Code, "// any: _id: int in ") {
+		t.Errorf("advised %v", typed.Findings)
+	}
 	// One order has several customers.
 	report := dirty(t, joined, func(c *labelled) { *last(c, 7) = bson.A{1, 2} })
 	if !slices.Equal(named(report), []string{"extref:things"}) {
 		t.Fatalf("advised %v; %v", named(report), about(report, "things"))
 	}
-	if text := strings.Join(report.Findings[0].Against, " "); !strings.Contains(text, "1 of 600 documents with the reference have an array there (counted)") {
+	if text := strings.Join(report.Findings[0].Against, " "); !strings.Contains(text, "1 of 600 documents with the reference has an array there (counted)") {
 		t.Errorf("against: %s", text)
 	}
 }
@@ -244,7 +344,7 @@ func TestAttributeWithOtherValues(t *testing.T) {
 		want   string
 		not    string
 	}{
-		{"one string", []any{"12 cm"}, 1, "1 of 600 documents have another type there than int (string) (counted): Adopt makes entries of these values as they are, which int32 cannot hold", ""},
+		{"one string", []any{"12 cm"}, 1, "1 of 600 documents has another type there than int (string) (counted): Adopt makes entries of these values as they are, which int32 cannot hold", ""},
 		{"one string and one array", []any{"12 cm", bson.A{1, 2}}, 2, "2 of 600 documents have another type there than int (array, string) (counted)", ""},
 		{"a string in each field", []any{"12 cm"}, 24, "24 of 600 documents have another type there than int (string) (counted)", ""},
 		{"a double in each field", []any{1.5}, 24, "", ""},

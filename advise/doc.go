@@ -55,7 +55,7 @@
 //	paging    10 finds of one order or more skip over 1,000 documents, or over 100 behind
 //	          a filter for which the server examines over 1,000; also in pipelines
 //	tree      10 $graphLookups in a collection or more, or walks of finds by $in, a level
-//	          each, by a field that names one _id in 95 % of the documents that have it,
+//	          each, by a field that names one other _id in 95 % of the documents that have it,
 //	          in three levels or more, with more than one child a parent, and not more moves than reads
 //	extref    50 $lookups, or finds one by one, or more by a reference that names an _id in
 //	          95 % of the documents that have it, all for the same one to five fields, and
@@ -114,8 +114,8 @@
 // the order of _id, or _ids are texts or documents, Look only says how long -max-time has to be. Everything else that
 // cannot be counted in the time is listed as Unknown.
 //
-// Real data is dirty. If up to 5 % of the documents have another shape (a string among numbers, a list
-// of parents, a reference to nothing), this does not hide a finding of attribute, tree or extref. The
+// Real data is dirty. If up to 5 % of the documents have another shape (a string among numbers, a list of
+// parents, a reference to nothing or to itself), this does not hide a finding of attribute, tree or extref. The
 // finding says how many these are and what Adopt does with them.
 //
 // All but outlier and attribute depend on queries and are silent without them. Look takes queries
@@ -164,7 +164,8 @@
 //	                 are of one type
 //	reference        1 scan for each that queries follow, and a few for lists of references
 //	finding          1 or 2, 1 for each type that its code names, 1 for what grows by tree and
-//	                 extref, and 2 for each of up to 20 different joins that were seen
+//	                 extref, 1 for each field that was copied by hand, and 2 for each of up to 20
+//	                 different joins that were seen
 //
 // # Before production
 //

@@ -143,7 +143,7 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		},
 	}
 	if found < named {
-		f.Against = append(f.Against, fmt.Sprintf("%s of %s name no document of %s (%s): they stay as they are.", group(named-found), many(named, "reference"), c.name, refs.how))
+		f.Against = append(f.Against, fmt.Sprintf("%s of %s %s no document of %s (%s): they stay as they are.", group(named-found), many(named, "reference"), verb(named-found, "name"), c.name, refs.how))
 	}
 	l.found(f)
 	return nil

@@ -2,6 +2,7 @@ package advise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,40 @@ type joins struct {
 	finds       int64     // one for each document, of the calls that are no $lookup
 	fields      []string  // of the other collection; nil: all, or not known
 	seen        []command // some of them, with values and calls
+	apart       []string  // fields whose names beside the reference hold something else
+}
+
+// inside is the subdocument of a reference that is its _id or id, and so is a copy already; "" for another reference.
+func (j joins) inside() string {
+	for _, id := range []string{"._id", ".id"} {
+		if path, ok := strings.CutSuffix(j.local, id); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// copyAt is where the copy of a field is: customer.name beside customer._id, and customer_name beside customer.
+func (j joins) copyAt(path string) string {
+	name := path[strings.LastIndex(path, ".")+1:]
+	if in := j.inside(); in != "" && !slices.Contains(j.apart, path) {
+		return in + "." + name
+	}
+	return j.local + "_" + name
+}
+
+// version is where the copy has its version.
+func (j joins) version() string { return j.copyAt("version") }
+
+// target is the collection with the copies, as extref names it.
+func (j joins) target(collection string) string { return collection + after(".", j.inside(), "") }
+
+// within is a path of the documents inside the copy.
+func (j joins) within(path string) string {
+	if in := j.inside(); in != "" {
+		return path[len(in)+1:]
+	}
+	return path
 }
 
 func (t *traffic) joined(more joins) {
@@ -89,10 +124,13 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	source := l.all[j.from]
 	switch {
 	case max(j.calls, j.finds) < extrefReads:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(max(j.calls, j.finds), "read"), j.from))
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s %s %s", many(max(j.calls, j.finds), "read"), verb(max(j.calls, j.finds), "join"), j.from))
 		return nil
 	case j.local == "":
 		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
+		return nil
+	case j.local == "_id" || strings.HasPrefix(j.local, "_id."):
+		l.not(pattern, c.name, j.local, "the reference is the _id, and the package takes another field")
 		return nil
 	case len(j.fields) == 0:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))
@@ -118,18 +156,20 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		}
 		arrays = append(arrays, d(path, d("$type", "array")))
 	}
-	if !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(copyName(j.local, path)) }) {
-		l.not(pattern, c.name, j.local, "documents have the copies already: "+copyName(j.local, j.fields[0]))
+	copied := !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(j.copyAt(path)) })
+	if copied && (j.inside() == "" || c.has(j.version())) { // without a version they were written by hand
+		l.not(pattern, c.name, j.local, "documents have the copies already: "+j.copyAt(j.fields[0]))
 		return nil
 	}
 	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
 	}
-	refs, err := l.references(ctx, c, j.local, j.from, extrefFound)
+	refs, unsure := l.references(ctx, c, j.local, j.from, extrefFound)
 	switch {
-	case err != nil:
-		return l.failed(ctx, err, pattern, c, j.local)
+	case unsure != nil && !errors.As(unsure, new(untold)):
+		return l.failed(ctx, unsure, pattern, c, j.local)
+	case unsure != nil: // the writes may refuse it anyway
 	case refs.named == 0:
 		l.not(pattern, c.name, j.local, "no document has it")
 		return nil
@@ -150,12 +190,19 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s, but %d writes to %s would each change some %d copies", reads, writes, strings.Join(j.fields, ", "), copies))
 		return nil
 	}
+	if unsure != nil {
+		return l.failed(ctx, unsure, pattern, c, j.local)
+	}
 	check, ok, err := l.tally(ctx, c, partOf(d("$gt", bson.A{"$" + j.local, nil})), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
 	if !ok {
 		return nil
+	}
+	byHand, err := l.byHand(ctx, c, source, &j)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, j.local)
 	}
 	grows, err := l.copying(ctx, c, j)
 	if err != nil {
@@ -177,22 +224,22 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		Saving: saving, Grows: grows, try: tryExtref(c, source, j), others: []string{j.from},
 		Code:  l.extrefCode(ctx, c, source, j),
 		Check: check,
-		Against: []string{
+		Against: append(byHand,
 			"Each field follows changes, unless it is Frozen: a price paid or an address shipped to must not. Decide for each.",
 			"A change of the source writes every copy; writes that were not seen count, too.",
 			"Two queries instead of a $lookup may be enough, and need no copies.",
-		},
+		),
 	}
 	if arrays != nil {
-		several := "Some documents"
+		several, have := "Some documents", "have"
 		if !check.Estimated {
 			count, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
 			if err != nil {
 				return l.failed(ctx, err, pattern, c, j.local)
 			}
-			several = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document"))
+			several, have = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document")), verb(count.Answer, "have")
 		}
-		f.Against = append(f.Against, fmt.Sprintf("%s with the reference have an array there (%s): Adopt leaves these as they are, and counts them as Remaining.", several, check.how()))
+		f.Against = append(f.Against, fmt.Sprintf("%s with the reference %s an array there (%s): Adopt leaves these as they are, and counts them as Remaining.", several, have, check.how()))
 	}
 	l.found(f)
 	return nil
@@ -246,33 +293,68 @@ func (c command) without(j joins) bson.D {
 		copies := bson.D{{Key: "_id", Value: "$" + j.local}}
 		for _, path := range j.fields {
 			if !strings.Contains(path, ".") {
-				copies = append(copies, bson.E{Key: path, Value: "$" + copyName(j.local, path)})
+				copies = append(copies, bson.E{Key: path, Value: "$" + j.copyAt(path)})
 			}
 		}
-		there := d("$ne", bson.A{d("$type", "$"+j.local+"_version"), "missing"})
+		there := d("$ne", bson.A{d("$type", "$"+j.version()), "missing"})
 		stages = append(stages, d("$set", d(as, d("$cond", bson.A{there, bson.A{copies}, bson.A{}}))))
 	}
 	return with(c.body, "pipeline", stages)
 }
 
-// copying is what the copies take.
-func (l *looker) copying(ctx context.Context, c *collection, j joins) ([]Interval, error) {
-	copies := bson.D{{Key: "version", Value: d("$literal", int64(1))}}
-	long := int64(0) // the names are longer
-	for _, path := range append([]string{"version"}, j.fields...) {
-		long += int64(len(copyName(j.local, path)) - len(path[strings.LastIndex(path, ".")+1:]))
+// byHand says of fields that are there without extref what becomes of them. Where most differ from the source, they are no
+// copies.
+func (l *looker) byHand(ctx context.Context, c, source *collection, j *joins) (against []string, err error) {
+	if source.has("version") {
+		against = append(against, fmt.Sprintf("Documents of %s have a field version: unless it is that of extref, name another one in Options.VersionField.", source.name))
+	}
+	if j.inside() == "" {
+		return against, nil
+	}
+	if c.has(j.version()) {
+		j.apart = append(j.apart, "version")
 	}
 	for _, path := range j.fields {
-		copies = append(copies, bson.E{Key: path[strings.LastIndex(path, ".")+1:], Value: d("$first", "$found."+path)})
+		here := j.copyAt(path)
+		if !c.has(here) {
+			continue
+		}
+		low, high, err := l.sums(ctx, c, differences(j.local, source, twin{here, path}), "part", "all")
+		if err != nil {
+			return nil, err
+		}
+		if float64(high[0]) > (1-danglingShare)*float64(low[1]) {
+			j.apart = append(j.apart, path)
+			against = append(against, fmt.Sprintf("%s is there, and differs from %s.%s too often to be a copy of it: the copy gets another name.", here, source.name, path))
+			continue
+		}
+		against = append(against, fmt.Sprintf("%s, written by hand, becomes the copy: Adopt sets it as it is in the source where it differs, unless the field is Frozen.", here))
 	}
+	return against, nil
+}
+
+// copying is what the copies take, beyond what is there.
+func (l *looker) copying(ctx context.Context, c *collection, j joins) ([]Interval, error) {
+	copies, there := bson.D{{Key: "version", Value: d("$literal", int64(1))}}, bson.D{}
+	long := int64(0) // the names are longer
+	for _, path := range append([]string{"version"}, j.fields...) {
+		at := j.copyAt(path)
+		long += int64(len(at[strings.LastIndex(at, ".")+1:]) - len(path[strings.LastIndex(path, ".")+1:]))
+	}
+	for _, path := range j.fields {
+		name := path[strings.LastIndex(path, ".")+1:]
+		copies = append(copies, bson.E{Key: name, Value: d("$first", "$found."+path)})
+		there = append(there, bson.E{Key: name, Value: "$" + j.copyAt(path)})
+	}
+	size := func(fields bson.D) bson.D { return d("$subtract", bson.A{d("$bsonSize", fields), 5}) }
 	leading := func(n any) bson.D {
 		return d("$sum", d("$cond", bson.A{d("$gt", bson.A{d("$size", "$found"), 0}), n, 0}))
 	}
 	low, high, err := l.sums(ctx, c, bson.A{
-		d("$group", bson.D{{Key: "_id", Value: "$" + j.local}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$group", bson.D{{Key: "_id", Value: "$" + j.local}, {Key: "n", Value: d("$sum", 1)}, {Key: "there", Value: d("$sum", size(there))}}),
 		d("$lookup", bson.D{{Key: "from", Value: j.from}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"}}),
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "n", Value: leading("$n")},
-			{Key: "bytes", Value: leading(d("$multiply", bson.A{"$n", d("$subtract", bson.A{d("$bsonSize", copies), 5})}))}}),
+			{Key: "bytes", Value: leading(d("$subtract", bson.A{d("$multiply", bson.A{"$n", size(copies)}), "$there"}))}}),
 	}, "n", "bytes")
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"go/format"
 	"slices"
 	"strings"
 
@@ -62,22 +63,32 @@ func (l *looker) treeCode(ctx context.Context, c *collection, parent string) str
 })`, l.idType(ctx, c), c.name, parent)
 }
 
-// extrefCode keeps the copies beside the reference, under names that begin with its own.
+// extrefCode keeps the copies beside the reference, under names that begin with its own, or inside its subdocument.
 func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins) string {
+	options := fmt.Sprintf("Collection: db.Collection(%q),\n", c.name)
+	for _, o := range []struct{ name, value, otherwise string }{
+		{"Path", j.inside(), ""}, {"IDField", j.within(j.local), "_id"}, {"VersionField", j.within(j.version()), "version"},
+	} {
+		if o.value != "" && (j.inside() == "" || o.value != o.otherwise) { // without a Path none has a default
+			options += fmt.Sprintf("%s: %q,\n", o.name, o.value)
+		}
+	}
 	var fields []string
 	for _, path := range j.fields {
-		fields = append(fields, fmt.Sprintf("{Path: %q, As: %q}", path, copyName(j.local, path)))
+		as := fmt.Sprintf(", As: %q", j.within(j.copyAt(path)))
+		if j.copyAt(path) == j.inside()+"."+path {
+			as = ""
+		}
+		fields = append(fields, fmt.Sprintf("{Path: %q%s}", path, as))
 	}
-	return fmt.Sprintf(`references, err := extref.New[%s, bson.D](db.Collection(%q), []extref.Target{{
-	Collection:   db.Collection(%q),
-	IDField:      %q,
-	VersionField: %q,
-	Fields:       []extref.Field{%s},
-}}, nil)`, l.idType(ctx, source), source.name, c.name, j.local, j.local+"_version", strings.Join(fields, ", "))
+	code := fmt.Sprintf(`references, err := extref.New[%s, bson.D](db.Collection(%q), []extref.Target{{
+%sFields: []extref.Field{%s},
+}}, nil)`, l.idType(ctx, source), source.name, options, strings.Join(fields, ", "))
+	if aligned, err := format.Source([]byte(code)); err == nil {
+		return string(aligned)
+	}
+	return code
 }
-
-// copyName is the field of a copy: customer_name for the name of the customer.
-func copyName(local, path string) string { return local + "_" + path[strings.LastIndex(path, ".")+1:] }
 
 // relationCode names the list of the parents, the owner of the children, or both.
 func (l *looker) relationCode(ctx context.Context, parents, children *collection, owner, list string) string {
@@ -116,18 +127,23 @@ func attributesName(c *collection) string {
 	return name
 }
 
-func (l *looker) seriesCode(ctx context.Context, c *collection, s span, window string) string {
+func seriesCode(c *collection, s span, key, window string, values []string) string {
+	fields := make([]string, len(values))
+	for i, name := range values {
+		fields[i] = fmt.Sprintf("{Field: %q}", name)
+	}
 	return fmt.Sprintf(`measurements, err := series.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &series.Options{
 	SeriesField: %q,
 	TimeField:   %q,
-})`, s.goType(c), c.name+"_series", window, s.field(), s.at)
+	Values:      []timeseries.Value{%s},
+})`, key, c.name+"_series", window, s.field(), s.at, strings.Join(fields, ", "))
 }
 
-func (l *looker) bucketCode(ctx context.Context, c *collection, s span, window string) string {
+func bucketCode(c *collection, s span, key, window string) string {
 	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
 	SeriesField: %q,
 	TimeField:   %q,
-})`, s.goType(c), c.name+"_buckets", window, s.field(), s.at)
+})`, key, c.name+"_buckets", window, s.field(), s.at)
 }
 
 // computedCode adds up by differences if all fields are sums.
@@ -176,25 +192,51 @@ func (l *looker) elementType(ctx context.Context, c *collection, a *list) string
 
 // counting is the one type that holds all values, or "mixed"; it notes which there are then.
 func (l *looker) counting(ctx context.Context, c *collection, what string, kinds any, sampled string) string {
-	if l.slow(c) {
+	all := l.kindsOf(ctx, c, kinds)
+	if all == nil {
 		return sampled
 	}
-	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$project", d("k", kinds)), d("$unwind", "$k"), d("$group", bson.D{{Key: "_id", Value: "$k"}, {Key: "n", Value: d("$sum", 1)}}), d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
-	})
-	if err != nil || len(batch) == 0 {
-		return sampled
-	}
-	var names, texts []string
-	for _, raw := range batch {
-		names = append(names, text(raw, "_id"))
-		texts = append(texts, fmt.Sprintf("%s in %s", text(raw, "_id"), many(integer(raw, "n"), "document")))
+	var names []string
+	for _, k := range all {
+		names = append(names, k.kind)
 	}
 	kind := common(names)
 	if goType(kind) == "any" {
-		c.mixed = append(c.mixed, fmt.Sprintf("// any: %s: %s (counted)\n", what, strings.Join(texts, ", ")))
+		c.mixed = append(c.mixed, fmt.Sprintf("// any: %s: %s (counted)\n", what, all.text()))
 	}
 	return kind
+}
+
+// kinds are types of values, and how many documents have each.
+type kinds []struct {
+	kind string
+	n    int64
+}
+
+func (k kinds) text() string {
+	var texts []string
+	for _, one := range k {
+		texts = append(texts, fmt.Sprintf("%s in %s", one.kind, many(one.n, "document")))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// kindsOf counts the types of values, the commonest first; nil where it cannot.
+func (l *looker) kindsOf(ctx context.Context, c *collection, of any) kinds {
+	if l.slow(c) {
+		return nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$project", d("k", of)), d("$unwind", "$k"), d("$group", bson.D{{Key: "_id", Value: "$k"}, {Key: "n", Value: d("$sum", 1)}}), d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
+	})
+	if err != nil || len(batch) == 0 {
+		return nil
+	}
+	out := make(kinds, len(batch))
+	for i, raw := range batch {
+		out[i].kind, out[i].n = text(raw, "_id"), integer(raw, "n")
+	}
+	return out
 }
 
 // common is the type that holds values of all these without loss.
@@ -289,7 +331,7 @@ func adoption(f Finding) string {
 	case "outlier", "subset", "split", "tree", "computed":
 		return take("Adopt(ctx, nil)")
 	case "extref":
-		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", f.Collection))
+		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", joins{local: f.Path}.target(f.Collection)))
 	case "attribute":
 		var columns strings.Builder
 		for _, path := range f.Fields {
@@ -304,30 +346,35 @@ func adoption(f Finding) string {
 	return indexes // there is nothing to take over
 }
 
-// measurementsAdoption makes measurements of documents.
-func measurementsAdoption(c *collection, s span, id, several string) string {
+// measurementsAdoption makes measurements of documents, one or several of each. Documents that lack a field of the series
+// are Failed, and the others are adopted.
+func measurementsAdoption(c *collection, s span, several bool) string {
+	const begin = "err = measurements.EnsureIndexes(ctx)\nresult, err := measurements.Adopt(ctx, db.Collection(%q), "
+	if len(s.more) == 0 {
+		return fmt.Sprintf(begin+"nil, nil)", c.name)
+	}
 	one, all := "bson.D", "m"
-	if several != "" {
-		one, all = several, several+"{m}"
+	if several {
+		one, all = "[]bson.D", "[]bson.D{m}"
 	}
-	var quoted, parts []string
-	for _, name := range append([]string{"_id"}, s.ids()...) {
-		quoted = append(quoted, fmt.Sprintf("%q", name))
+	quoted := make([]string, len(s.ids()))
+	for i, name := range s.ids() {
+		quoted[i] = fmt.Sprintf("%q", name)
 	}
-	read := fmt.Sprintf("errors.Join(bson.Unmarshal(doc, &m), doc.Lookup(%q).Unmarshal(&id))", s.id)
-	if len(s.more) > 0 {
-		for _, name := range s.ids() {
-			parts = append(parts, fmt.Sprintf("{Key: %q, Value: doc.Lookup(%q)}", name, name))
+	names := strings.Join(quoted, ", ")
+	return fmt.Sprintf(begin+`func(doc bson.Raw) (id bson.D, _ %s, err error) {
+	for _, name := range []string{%s} {
+		value, err := doc.LookupErr(name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%%w: %%s: %%w", mongopatterns.ErrInvalid, name, err)
 		}
-		read, parts = "bson.Unmarshal(doc, &m)", []string{"\tid = bson.D{" + strings.Join(parts, ", ") + "}\n"}
+		id = append(id, bson.E{Key: name, Value: value})
 	}
-	return fmt.Sprintf(`err = measurements.EnsureIndexes(ctx)
-result, err := measurements.Adopt(ctx, db.Collection(%q), func(doc bson.Raw) (id %s, _ %s, err error) {
 	var m bson.D
-	if err := %s; err != nil {
-		return id, nil, err
+	if err := bson.Unmarshal(doc, &m); err != nil {
+		return nil, nil, fmt.Errorf("%%w: %%w", mongopatterns.ErrInvalid, err)
 	}
-%s	m = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{%s}, e.Key) })
+	m = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{"_id", %s}, e.Key) })
 	return id, %s, nil
-}, nil)`, c.name, id, one, read, strings.Join(parts, ""), strings.Join(quoted, ", "), all)
+}, nil)`, c.name, one, names, names, all)
 }

@@ -53,7 +53,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%d of %d reads select documents by elements; the pattern moves some of these away", c.selecting(a.path), c.reads()))
 		return nil
 	case 4*c.inside(a.path) > c.reads()+c.writesTo([]string{a.path}):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s change elements inside the list or take them out; the pattern moves some of these away", many(c.inside(a.path), "write")))
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s %s elements inside the list or %s them out; the pattern moves some of these away", many(c.inside(a.path), "write"), verb(c.inside(a.path), "change"), verb(c.inside(a.path), "take")))
 		return nil
 	case a.ranges != nil && over.Documents > 0 && !e.steady():
 		l.unknown(pattern, c.name, a.path, "long lists are in "+e.unsteady(), l.tells(c))

@@ -72,13 +72,17 @@ func (l *looker) source(ctx context.Context, c *collection, f field) (*collectio
 // referred are the collections whose _ids a field may hold.
 func (l *looker) referred(c *collection, f field) (out []*collection) {
 	var others []*collection
-	for _, name := range slices.Sorted(maps.Keys(l.all)) {
-		other := l.all[name]
-		same := other.idType == f.kind || slices.Contains(numbers, f.kind) && slices.Contains(numbers, other.idType)
-		if !same || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
+	path := strings.TrimSuffix(strings.TrimSuffix(f.path, "._id"), ".id") // the name of {customer: {_id: 7}} is customer
+	name := path[strings.LastIndex(path, ".")+1:]
+	for _, collection := range slices.Sorted(maps.Keys(l.all)) {
+		other := l.all[collection]
+		kinds := []string{f.kind}
+		if slices.Contains(numbers, f.kind) {
+			kinds = numbers
+		}
+		if !other.has("_id", kinds...) || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
 			continue
 		}
-		name := f.path[strings.LastIndex(f.path, ".")+1:]
 		switch unique := f.kind == "objectId" || f.kind == "binData"; {
 		case other != c && akin(name, other.name):
 			out = append(out, other)
@@ -100,7 +104,7 @@ func (l *looker) dangle(ctx context.Context, c *collection, path string, other *
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "part", Value: d("$sum", d("$cond", bson.A{d("$eq", bson.A{d("$size", "$to"), 0}), "$n", 0}))}}),
 	}
 	return l.disagree(ctx, c, pipeline, Remark{Kind: "dangling", Collection: c.name, Path: path, Pattern: "relation", Sure: "; that it is a reference is by its values"},
-		"references", "name no document of "+other.name)
+		"references", "name", "no document of "+other.name)
 }
 
 // twin is a field that may be a copy of one of the document that a reference names.
@@ -136,7 +140,7 @@ func (c *collection) copies(reference string, source *collection) (out []twin) {
 // stale looks for copies of fields of a source that differ from them, where most are the same.
 func (l *looker) stale(ctx context.Context, c *collection, reference string, source *collection) error {
 	pairs := c.copies(reference, source)
-	if len(pairs) == 0 || c.has(reference+"_version") { // those of extref follow
+	if len(pairs) == 0 || c.has(joins{local: reference}.version()) { // those of extref follow
 		return nil
 	}
 	compared := bson.D{{Key: "_id", Value: 0}}
@@ -172,7 +176,14 @@ func (l *looker) stale(ctx context.Context, c *collection, reference string, sou
 
 // differing counts the copies that differ from their source.
 func (l *looker) differing(ctx context.Context, c *collection, reference string, source *collection, p twin) error {
-	pipeline := bson.A{
+	return l.disagree(ctx, c, differences(reference, source, p), Remark{Kind: "stale", Collection: c.name, Path: p.here, Pattern: "extref",
+		Sure: "; whether a copy has to follow, or keeps what was true once, such as the price paid, only you know"},
+		"copies of "+source.name+"."+p.there, "differ", "from it")
+}
+
+// differences counts all copies, and those of them that differ from their source.
+func differences(reference string, source *collection, p twin) bson.A {
+	return bson.A{
 		d("$match", bson.D{{Key: reference, Value: d("$ne", nil)}, {Key: p.here, Value: d("$ne", nil)}}),
 		d("$group", bson.D{{Key: "_id", Value: bson.D{{Key: "to", Value: "$" + reference}, {Key: "value", Value: "$" + p.here}}}, {Key: "n", Value: d("$sum", 1)}}),
 		d("$lookup", bson.D{{Key: "from", Value: source.name}, {Key: "localField", Value: "_id.to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
@@ -181,13 +192,10 @@ func (l *looker) differing(ctx context.Context, c *collection, reference string,
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")},
 			{Key: "part", Value: d("$sum", d("$cond", bson.A{d("$ne", bson.A{"$_id.value", d("$first", "$found.v")}), "$n", 0}))}}),
 	}
-	return l.disagree(ctx, c, pipeline, Remark{Kind: "stale", Collection: c.name, Path: p.here, Pattern: "extref",
-		Sure: "; whether a copy has to follow, or keeps what was true once, such as the price paid, only you know"},
-		"copies of "+source.name+"."+p.there, "differ from it")
 }
 
 // disagree adds a remark on a part of what a pipeline counts, if most agree.
-func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r Remark, what, how string) error {
+func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r Remark, what, do, how string) error {
 	check, ok, err := l.tally(ctx, c, pipeline, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}, "cursor", "firstBatch", "0", "part")
 	if err != nil || !ok || check.Answer == 0 {
 		return err
@@ -199,7 +207,7 @@ func (l *looker) disagree(ctx context.Context, c *collection, pipeline bson.A, r
 	}
 	if float64(all-check.Answer) >= danglingShare*float64(all) {
 		r.Check, r.Sure = check, check.sure()+r.Sure
-		r.Reason = fmt.Sprintf("%s of %s %s %s", group(check.Answer), of, what, how)
+		r.Reason = fmt.Sprintf("%s of %s %s %s %s", group(check.Answer), of, what, verb(check.Answer, do), how)
 		l.remark(r)
 	}
 	return nil
@@ -224,7 +232,7 @@ func (l *looker) oneSided(ctx context.Context, c *collection, path string, child
 		agree(d("$eq", bson.A{"$_id", d("$first", "$child.owner")})),
 	}
 	if err := l.disagree(ctx, c, fromLists, Remark{Kind: "onesided", Collection: c.name, Path: path, Pattern: "relation", Sure: sure},
-		"references to "+children.name, "are to a document that does not name this one in "+owners); err != nil {
+		"references to "+children.name, "are", "to a document that does not name this one in "+owners); err != nil {
 		return err
 	}
 	list := d("$cond", bson.A{d("$isArray", "$"+path), "$" + path, bson.A{}})
@@ -236,5 +244,5 @@ func (l *looker) oneSided(ctx context.Context, c *collection, path string, child
 		agree(d("$first", "$owner.has")),
 	}
 	return l.disagree(ctx, children, fromChildren, Remark{Kind: "onesided", Collection: children.name, Path: back, Pattern: "relation", Sure: sure},
-		"references to "+c.name, "are to a document that lacks this one in "+lists)
+		"references to "+c.name, "are", "to a document that lacks this one in "+lists)
 }

@@ -87,6 +87,45 @@ func TestReferencesThatDisagree(t *testing.T) {
 	checked(t, db, report)
 }
 
+// The _id inside of a copy is a reference by the name of the copy, also where a few _ids are of another type.
+func TestReferencesInsideOfCopies(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		id    string
+		other any // the _id of one customer
+	}{{"_id", 0}, {"id", 0}, {"_id", "C-0"}} {
+		db := mongotest.Database(t)
+		insert(t, db.Collection("customers"), times(150, func(i int) bson.D {
+			doc := bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}}
+			if i == 0 {
+				doc[0].Value = test.other
+			}
+			return doc
+		}))
+		insert(t, db.Collection("orders"), times(596, func(i int) bson.D {
+			customer, name := 1+i%149, fmt.Sprint("n", 1+i%149)
+			switch {
+			case i < 20:
+				customer = 9000 + i
+			case i < 40:
+				name = "as it was"
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: bson.D{{Key: test.id, Value: customer}, {Key: "name", Value: name}}}}
+		}))
+		report := look(t, db, unhurried(nil))
+		var got []string
+		for _, r := range report.Remarks {
+			got = append(got, r.Name()+": "+r.Reason)
+		}
+		want := []string{"data:dangling:orders.customer." + test.id + ": 20 of 596 references name no document of customers",
+			"data:stale:orders.customer.name: 20 of 576 copies of customers.name differ from it"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		checked(t, db, report)
+	}
+}
+
 // A field that could not be looked at does not keep the others from it.
 func TestReferencesBesideAFailure(t *testing.T) {
 	t.Parallel()
@@ -162,5 +201,11 @@ func TestEstimatedFindings(t *testing.T) {
 	report = look(t, db, unhurried(queries))
 	if notes := strings.Join(about(report, "orders"), "; "); !slices.Equal(named(report), []string{"subset:products"}) || !strings.Contains(notes, "too different for an estimate") {
 		t.Errorf("advised %v; %s", named(report), notes)
+	}
+	// What writes refuse needs no estimate.
+	changes := sends(t, 100, `{"update": "customers", "updates": [{"q": {"_id": 7}, "u": {"$set": {"name": "x"}}}]}`)
+	report = look(t, db, unhurried(append(changes, queries...)))
+	if notes := strings.Join(about(report, "orders"), "; "); !strings.Contains(notes, "but 100 writes to name would each change some 40 copies") || strings.Contains(notes, "extref: references") {
+		t.Errorf("%s", notes)
 	}
 }

@@ -137,6 +137,8 @@ type service struct {
 	asked func(c command, document bson.D) bson.D
 	// unordered: a list comes in another order.
 	unordered bool
+	// refused are the documents that were not adopted.
+	refused int64
 }
 
 // rewrite makes of a read that was seen what a service sends once the pattern is adopted: nil if

@@ -313,6 +313,25 @@ func many(n int64, word string) string {
 	return group(n) + " " + word + "s"
 }
 
+// either is the word for one, or that for several.
+func either(n int64, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
+}
+
+// verb is the form of a verb for n: 1 names, 2 name.
+func verb(n int64, several string) string {
+	switch several {
+	case "have":
+		return either(n, "has", several)
+	case "are":
+		return either(n, "is", several)
+	}
+	return either(n, several+"s", several)
+}
+
 // round goes up to a number with one or two digits before its zeros: 137 becomes 140.
 func round(n int64) int64 {
 	step := int64(1)

@@ -23,6 +23,8 @@ const (
 	seriesShare = 0.75
 	seriesDense = 24 // documents of a series in a window, at least
 
+	statsBytes = 100 // of a document for the sums of a value, without its name
+
 	bucketCount = 1_000 // what the package puts into a bucket by default
 	bucketEach  = 10    // documents for each bucket, on average
 	bucketReads = 3     // for each update of a single document
@@ -95,12 +97,61 @@ func (s span) value() any {
 	return out
 }
 
-// goType is the type of a series.
-func (s span) goType(c *collection) string {
-	if len(s.more) > 0 {
-		return "bson.D"
+// key is the Go type of a series, and what its values speak against.
+func (l *looker) key(ctx context.Context, c *collection, s span) (key string, against []string) {
+	for _, name := range s.ids() {
+		all, lacking := l.kindsOf(ctx, c, d("$type", "$"+name)), int64(0)
+		key = goType(c.kind(name))
+		var names, series []string
+		for _, k := range all {
+			names = append(names, k.kind)
+			switch {
+			case k.kind == "missing":
+				lacking = k.n
+			case slices.Contains(numbers, k.kind): // the server takes 3 and 3.0 for one
+				series = append(series, "number")
+			default:
+				series = append(series, k.kind)
+			}
+		}
+		if all != nil {
+			key = goType(common(names))
+		}
+		if lacking > 0 {
+			against = append(against, fmt.Sprintf("%s no %s (counted): Adopt leaves these out, and names them as Failed.", has(lacking), name))
+		}
+		if slices.Sort(series); len(slices.Compact(series)) > 1 {
+			against = append(against, fmt.Sprintf("%s has values of several types (counted: %s): 3 and \"3\" become two series, unless you make them one type first.", name, all.text()))
+			c.mixed = append(c.mixed, fmt.Sprintf("// any: %s: %s (counted)\n", name, all.text()))
+		}
 	}
-	return goType(c.kind(s.id))
+	if len(s.more) > 0 {
+		key = "bson.D"
+	}
+	return key, against
+}
+
+// values are the numbers whose sums a series keeps: those that aggregations name, or else all.
+func (l *looker) values(c *collection, all []string) []string {
+	var named []string
+	for _, command := range l.report.commands {
+		for _, p := range command.pipeline {
+			name, value := stage(p)
+			if fields, ok := value.(bson.D); ok && name == "$group" && command.Collection == c.name {
+				for _, f := range fields {
+					if f.Key == "_id" {
+						continue
+					}
+					named = append(named, expressionPaths(f.Value)...)
+				}
+			}
+		}
+	}
+	out := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !slices.Contains(named, name) })
+	if len(out) == 0 {
+		return all
+	}
+	return out
 }
 
 var isoText = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
@@ -211,13 +262,13 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	if !packed {
 		return l.bucket(ctx, c, s, window, edits)
 	}
-	numeric := int64(0)
+	var numeric []string
 	rest := bson.D{} // what is no number
 	for _, name := range c.tops() {
 		switch {
 		case name == "_id" || slices.Contains(s.ids(), name) || name == s.at:
 		case slices.ContainsFunc(types("number"), func(kind string) bool { return c.has(name, kind) }):
-			numeric++
+			numeric = append(numeric, name)
 		default:
 			rest = append(rest, bson.E{Key: name, Value: "$" + name})
 		}
@@ -230,11 +281,19 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		return nil // emptied meanwhile
 	}
 	// A packed number takes 8 bytes at most, and so does a time; those that change little take a part of a byte.
-	least := c.size - c.count*8*(numeric+1) - integer(batch[0], "rest")
+	least := c.size - c.count*8*int64(len(numeric)+1) - integer(batch[0], "rest")
 	if least <= 0 {
 		l.not(pattern, c.name, s.at, "what is packed could take as many bytes")
 		return nil
 	}
+	slices.Sort(numeric)
+	values := l.values(c, numeric)
+	windows := int64(days) + check.Answer
+	if window == "Months" {
+		windows = int64(days/28) + check.Answer
+	}
+	sums := windows * int64(statsBytes*len(values)+len(strings.Join(values, "")))
+	key, against := l.key(ctx, c, s)
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: s.at,
 		Summary: fmt.Sprintf("%s documents of %s on average are measurements, of %d series (counted): %d of %d reads take a range of %s for one %s, and no write to a single one was seen. "+
@@ -249,17 +308,18 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 			{"reads", c.reads(), seen},
 		},
 		Saving: Interval{
-			Low: least, High: max(c.size-c.count, least), Before: c.size,
+			Low: max(least-sums, 0), High: max(c.size-c.count, least), Before: c.size,
 			Unit: "bytes", What: "of the documents; those of an index on " + s.text() + " and " + s.at + " besides",
 		},
-		Code: l.seriesCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, s.goType(c), "[]bson.D"), try: trySeries(c, s, window),
+		Code: seriesCode(c, s, key, window, values), Adopt: measurementsAdoption(c, s, true), try: trySeries(c, s, window, values),
 		Check: check,
-		Against: []string{
+		Against: append(against,
+			"Each of Values takes some 100 B of each document: leave out what nobody adds up.",
 			"The rate of new measurements matters: those that come one by one need a Gatherer, which loses the last seconds if the process ends.",
 			"MongoDB's own time-series collections need no library; try these first.",
 			"Single measurements can no longer be found by other fields or joined by queries of yours, and lose their _id: bucket leaves them readable.",
 			noReferences,
-		},
+		),
 	})
 	return nil
 }
@@ -314,6 +374,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		l.not(pattern, c.name, s.at, fmt.Sprintf("a window has %s on average", many(documents/max(check.Answer, 1), "document")))
 		return nil
 	}
+	key, against := l.key(ctx, c, s)
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: s.at,
 		Summary: fmt.Sprintf("%s documents of %s on average are events: %d of %d reads take a range of %s for one %s, and %s of single ones were seen. "+
@@ -333,14 +394,14 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 			Low: documents - 2*check.Answer, High: documents - check.Answer, Before: documents,
 			Unit: "documents", What: "and as many keys of each index",
 		},
-		Code: l.bucketCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, s.goType(c), ""), try: tryBucket(c, s, window),
+		Code: bucketCode(c, s, key, window), Adopt: measurementsAdoption(c, s, false), try: tryBucket(c, s, window),
 		Check: check,
-		Against: []string{
+		Against: append(against,
 			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",
 			"Queries by other fields find buckets, not events, and an event is changed inside its array, by Replace.",
 			noReferences,
 			"MongoDB's own time-series collections need no library; try these first.",
-		},
+		),
 	})
 	return nil
 }

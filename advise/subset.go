@@ -52,7 +52,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		l.unknown(pattern, c.name, a.path, large+"; no read of it was seen", "queries: the profiler, -log, or advise.Commands in a test")
 		return nil
 	case want.part < subsetReads:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %s of %d want a part of it", large, many(want.part, "read"), want.part+want.whole))
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %s of %d %s a part of it", large, many(want.part, "read"), want.part+want.whole, verb(want.part, "want")))
 		return nil
 	case want.part < want.whole:
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %d reads want a part of it, but %d all of it", large, want.part, want.whole))

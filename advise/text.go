@@ -47,12 +47,38 @@ func (r *Report) Text(w io.Writer) error {
 		b.WriteString("\nWhat the data shows:\n")
 	}
 	for _, m := range r.Remarks {
-		m.text(&b)
+		if m.Kind != "mixed" {
+			m.text(&b)
+		}
 	}
+	r.mixed(&b)
 	notes(&b, "Not advised", r.NotAdvised)
 	notes(&b, "Could not be told", r.Unknown)
 	_, err := io.WriteString(w, visible.Text(b.String()))
 	return err
+}
+
+// mixed writes one line for all fields of a collection whose values are of several types: there may be many.
+func (r *Report) mixed(b *strings.Builder) {
+	var collections []string
+	fields := map[string][]string{}
+	for _, m := range r.Remarks {
+		if m.Kind != "mixed" {
+			continue
+		}
+		if fields[m.Collection] == nil {
+			collections = append(collections, m.Collection)
+		}
+		fields[m.Collection] = append(fields[m.Collection], m.short)
+	}
+	for _, name := range collections {
+		line := visible.Name(fmt.Sprintf("%s, mixed: %s", name, strings.Join(fields[name], ", "))) + " → schemaversion"
+		fmt.Fprintf(b, "   %s\n", strings.TrimLeft(wrap(line, "      "), " "))
+	}
+	if collections != nil {
+		const mixed = "mixed: a query by one type does not find the others, and only you know whether that is meant; -json has all types, and a check of each field"
+		fmt.Fprintf(b, "   %s\n", strings.TrimLeft(wrap(mixed, "      "), " "))
+	}
 }
 
 func (r Remark) text(b *strings.Builder) {

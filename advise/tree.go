@@ -16,6 +16,8 @@ import (
 const (
 	treeReads = 10
 	treeFound = 0.95
+
+	dirtyShare = 1 - treeFound // of the documents may be of another shape
 )
 
 // climbs are the $graphLookups in a collection by one field.
@@ -135,17 +137,14 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	case links.named == 0:
 		l.not(pattern, c.name, g.field, "no document has a parent there")
 		return nil
-	case float64(links.arrays) > (1-treeFound)*float64(links.named):
+	case float64(links.arrays) > dirtyShare*float64(links.named):
 		l.not(pattern, c.name, g.field, links.astray()+": a graph, not a tree")
 		return nil
-	case float64(links.found) < treeFound*float64(links.named):
+	case float64(links.found-links.self) < treeFound*float64(links.named):
 		l.not(pattern, c.name, g.field, links.astray())
 		return nil
 	case links.named >= c.count:
 		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")
-		return nil
-	case links.self > 0:
-		l.not(pattern, c.name, g.field, fmt.Sprintf("%s name themselves", many(links.self, "document")))
 		return nil
 	case links.named <= links.parents:
 		l.not(pattern, c.name, g.field, "is a chain: no document has two children")
@@ -175,6 +174,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 			{"documents with a grandparent", links.grand, counted},
 			{"documents whose parent does not exist", links.named - links.found - links.arrays, counted},
 			{"documents with an array as their parent", links.arrays, counted},
+			{"documents that are their own parent", links.self, counted},
 			{"reads of a subtree", g.subtrees, seen},
 			{"reads of the way up", g.paths, seen},
 			{"writes to the parent", c.writesTo([]string{g.field}), seen},
@@ -189,7 +189,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 			"Without an index on " + g.field + " every level scans the collection: that index may be all you need.",
 		},
 	}
-	if links.found < links.named {
+	if links.found-links.self < links.named {
 		f.Against = append(f.Against, links.astray()+" (counted): Adopt leaves these and all below them as they are, and counts them as Remaining.")
 	}
 	l.found(f)
@@ -226,16 +226,27 @@ type links struct {
 	derived string
 }
 
-// astray says how many references do not name one document.
+// astray says how many references do not name one other document.
 func (l links) astray() string {
-	of, gone := many(l.named, "document")+" with a parent", l.named-l.found-l.arrays
-	switch {
-	case l.arrays == 0:
-		return fmt.Sprintf("%s of %s name no document", group(gone), of)
-	case gone == 0:
-		return fmt.Sprintf("%s of %s have an array there", group(l.arrays), of)
+	var parts []string
+	gone := l.named - l.found - l.arrays
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{
+		{gone, verb(gone, "name") + " no document"},
+		{l.arrays, verb(l.arrays, "have") + " an array there"},
+		{l.self, either(l.self, "names itself", "name themselves")},
+	} {
+		number := group(p.n)
+		if parts == nil {
+			number += " of " + many(l.named, "document") + " with a parent"
+		}
+		if p.n > 0 {
+			parts = append(parts, number+" "+p.what)
+		}
 	}
-	return fmt.Sprintf("%s of %s name no document, and %s have an array there", group(gone), of, group(l.arrays))
+	return strings.Join(parts, ", ")
 }
 
 // endsWith reports a path that names the parent last, before its delimiter.
@@ -293,7 +304,7 @@ func (l *looker) links(ctx context.Context, c *collection, field string) (links,
 			bson.E{Key: "arrays", Value: sum("$named", d("$isArray", "$_id"))},
 			bson.E{Key: "found", Value: sum("$named", d("$and", bson.A{single, d("$gt", bson.A{d("$size", "$found"), 0})}))},
 			bson.E{Key: "self", Value: d("$sum", "$self")},
-			bson.E{Key: "grand", Value: sum("$named", d("$and", bson.A{single, exists(d("$first", "$found.up"))}))},
+			bson.E{Key: "grand", Value: sum("$named", d("$and", bson.A{single, exists(d("$first", "$found.up")), d("$ne", bson.A{d("$first", "$found.up"), "$_id"})}))},
 		)),
 	})
 	if err != nil || len(batch) == 0 {

@@ -61,6 +61,8 @@ type Trial struct {
 	// Replays are the finds and aggregations of the collection that were seen, sent to the copy
 	// before and after.
 	Replays []Replay `json:"replays"`
+	// Refused is how many documents Adopt named as Failed, up to 5 %, in series and bucket. More are an error.
+	Refused int64 `json:"refused,omitempty"`
 	// NotReplayed counts reads that were also seen, but have no values, need other collections, or
 	// do not say by themselves what a service would send instead.
 	NotReplayed int64 `json:"notReplayed"`
@@ -162,7 +164,7 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	if err != nil {
 		return nil, err
 	}
-	trial.Saved = saved
+	trial.Saved, trial.Refused = saved, service.refused
 	if trial.Grown, err = grown(ctx, scratch.Collection(f.Collection), trial.Finding.Grows); err != nil {
 		return nil, err
 	}
@@ -248,6 +250,9 @@ func (t *Trial) Text(w io.Writer) error {
 		if r.LostIn > 0 {
 			text += fmt.Sprintf("      lost %s, in %s\n", visible.Name(r.Lost), many(r.LostIn, "answer"))
 		}
+	}
+	if t.Refused > 0 {
+		text += fmt.Sprintf("   %s refused, which Adopt names as Failed\n", many(t.Refused, "document"))
 	}
 	if t.NotReplayed > 0 {
 		text += fmt.Sprintf("   %s not replayed: without values, of several collections, or what is sent instead cannot be told\n", many(t.NotReplayed, "read"))
@@ -376,6 +381,14 @@ func adopting(result mongopatterns.Result, err error) error {
 	return err
 }
 
+// mostly is adopting where up to 5 % of the documents may be dirty, such as those without a date.
+func mostly(s service, result mongopatterns.Result, err error) (service, error) {
+	if s.refused = result.Failed; float64(result.Failed) <= dirtyShare*float64(result.Examined) {
+		return s, err
+	}
+	return s, adopting(result, err)
+}
+
 // shrinking measures the bytes of a collection's documents before and after; after is
 // another collection where the pattern writes one.
 func shrinking(name, after string, adopt func(ctx context.Context, db *mongo.Database) (service, error)) trying {
@@ -444,8 +457,13 @@ func windowOf(name string) timeseries.Window {
 	return timeseries.Days(nil)
 }
 
-// measurement cuts a document into its series and the rest, without its _id.
+// measurement cuts a document into its series and the rest, without its _id, as the printed Adopt does.
 func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
+	for _, name := range s.ids() {
+		if _, err := doc.LookupErr(name); err != nil {
+			return nil, nil, fmt.Errorf("%w: %s: %w", mongopatterns.ErrInvalid, name, err)
+		}
+	}
 	if err := bson.Unmarshal(doc, &rest); err != nil {
 		return nil, nil, err
 	}
@@ -465,20 +483,25 @@ func (s span) of(document bson.D) any {
 	return out
 }
 
-func trySeries(c *collection, s span, window string) trying {
+func trySeries(c *collection, s span, window string, names []string) trying {
 	into := c.name + "_series"
+	var values []timeseries.Value
+	for _, name := range names {
+		values = append(values, timeseries.Value{Field: name})
+	}
 	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) (service, error) {
-		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at})
+		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at, Values: values})
 		if err != nil {
 			return service{}, err
 		}
 		if err := measurements.EnsureIndexes(ctx); err != nil {
 			return service{}, err
 		}
-		return ranging(into, s, measurements.Filter, measurements.Range), adopting(measurements.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, []bson.D, error) {
+		result, err := measurements.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, []bson.D, error) {
 			id, rest, err := measurement(doc, s)
 			return id, []bson.D{rest}, err
-		}, nil))
+		}, nil)
+		return mostly(ranging(into, s, measurements.Filter, measurements.Range), result, err)
 	})
 }
 
@@ -492,7 +515,9 @@ func tryBucket(c *collection, s span, window string) trying {
 		if err := buckets.EnsureIndexes(ctx); err != nil {
 			return 0, service{}, err
 		}
-		if err := adopting(buckets.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, bson.D, error) { return measurement(doc, s) }, nil)); err != nil {
+		result, err := buckets.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, bson.D, error) { return measurement(doc, s) }, nil)
+		now, err := mostly(ranging(into.Name(), s, buckets.Filter, buckets.Range), result, err)
+		if err != nil {
 			return 0, service{}, err
 		}
 		before, err := db.Collection(c.name).CountDocuments(ctx, bson.D{})
@@ -500,7 +525,7 @@ func tryBucket(c *collection, s span, window string) trying {
 			return 0, service{}, err
 		}
 		after, err := into.CountDocuments(ctx, bson.D{})
-		return before - after, ranging(into.Name(), s, buckets.Filter, buckets.Range), err
+		return before - after, now, err
 	}
 }
 
@@ -597,10 +622,10 @@ func tryExtref(c, source *collection, j joins) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		var fields []extref.Field
 		for _, path := range j.fields {
-			fields = append(fields, extref.Field{Path: path, As: copyName(j.local, path)})
+			fields = append(fields, extref.Field{Path: path, As: j.within(j.copyAt(path))})
 		}
-		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), IDField: j.local,
-			VersionField: j.local + "_version", Fields: fields}}, nil)
+		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.inside(), IDField: j.within(j.local),
+			VersionField: j.within(j.version()), Fields: fields}}, nil)
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -619,7 +644,7 @@ func tryExtref(c, source *collection, j joins) trying {
 		if err != nil {
 			return 0, service{}, err
 		}
-		if err := errors.Join(references.EnsureIndexes(ctx), adopting(references.Adopt(ctx, c.name, nil))); err != nil {
+		if err := errors.Join(references.EnsureIndexes(ctx), adopting(references.Adopt(ctx, j.target(c.name), nil))); err != nil {
 			return 0, service{}, err
 		}
 		after, err := examined(now)

@@ -2,12 +2,13 @@
 // figures and the code to paste. It only reads; -try also writes, to a scratch database on the
 // server of -try-uri.
 //
-//	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
-//	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
-//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a line
-//	go run ./cmd/advise -uri … -db shop -baseline known.json # what is new since then
-//	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
-//	go run ./cmd/advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
+//	go install github.com/mongopatterns/mongopatterns/cmd/advise # go run has no exit code but 0 and 1
+//	advise -uri mongodb://localhost:27017 -db shop
+//	advise -uri … -db shop -log mongod.log      # with the slow queries of a log
+//	advise -uri … -db shop -json > known.json   # one object a line
+//	advise -uri … -db shop -baseline known.json # what is new since then
+//	advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
+//	advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
 //
 // Queries that get slower with the data count as findings do, if a pattern is advised for them or an
 // index is missing, and so do indexes that are missing or could go, and what the data shows. It exits with 0 if it
@@ -200,7 +201,7 @@ func connect(name, uri string) (*mongo.Client, error) {
 func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Report, w io.Writer) (int, error) {
 	i := slices.IndexFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == s.try })
 	if i < 0 {
-		return 0, fmt.Errorf("-try: %s is not advised", s.try)
+		return 0, fmt.Errorf("-try: %s is not advised: %s", s.try, whyNot(report, s.try))
 	}
 	client, err := connect("-try-uri", s.tryURI)
 	if err != nil {
@@ -222,6 +223,26 @@ func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Rep
 		return exitAdvised, nil
 	}
 	return exitNothing, nil
+}
+
+// whyNot are the report's reasons not to advise a pattern, or else what it advises.
+func whyNot(report *advise.Report, name string) string {
+	var reasons, advised []string
+	for _, n := range slices.Concat(report.NotAdvised, report.Unknown) {
+		if strings.TrimPrefix(n.Name(), "unknown:") == name {
+			reasons = append(reasons, n.Reason)
+		}
+	}
+	for _, f := range report.Findings {
+		advised = append(advised, f.Name())
+	}
+	switch {
+	case reasons != nil:
+		return strings.Join(reasons, "; ")
+	case advised != nil:
+		return "nothing else was seen than for " + strings.Join(advised, ", ")
+	}
+	return "nothing was seen that any pattern would save"
 }
 
 // reported is how many findings, queries, indexes, remarks and unknowns a report has, advised how many of them call for something.

@@ -245,7 +245,8 @@ func TestTry(t *testing.T) {
 		{[]string{"-try-uri", uri, "-try", "outlier:books.buyers", "-try-documents", "200"}, exitNothing, "on a copy of 200 of 300 documents"},
 		{[]string{"-try", "outlier", "books.buyers", "-try-uri", uri, "-json"}, exitNothing, `"saved":`},
 		{[]string{"-try", "outlier", "books.buyers", "-try-uri", uri, "-try-documents", "20"}, exitFailed, "copy more"},
-		{[]string{"-try", "subset", "books.buyers", "-try-uri", uri}, exitFailed, "subset:books.buyers is not advised"},
+		{[]string{"-try", "subset", "books.buyers", "-try-uri", uri}, exitFailed, "subset:books.buyers is not advised: half of the lists have up to 1 element"},
+		{[]string{"-try", "tree", "books.parent", "-try-uri", uri}, exitFailed, "tree:books.parent is not advised: nothing else was seen than for outlier:books.buyers"},
 		{[]string{"-try", "outlier", "books.buyers"}, exitFailed, "-try-uri"},
 	} {
 		var out, notes strings.Builder

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
 // What the command prints about its flags, and about a URI that it cannot use, does not contain the password.
@@ -25,6 +29,20 @@ func TestNoPassword(t *testing.T) {
 			if code := run(t.Context(), args, &out, &notes); code != exitFailed || strings.Contains(notes.String()+out.String(), "secret") {
 				t.Errorf("%v with %s: exit code %d, %s", args, uri, code, notes.String()+out.String())
 			}
+		}
+	}
+}
+
+// The page and the manual do not use go run where exit codes matter: it makes 1 of each but 0.
+func TestNoGoRun(t *testing.T) {
+	page, err := os.ReadFile("../../docs/advise.md")
+	testkit.OK(t, err)
+	_, page, _ = bytes.Cut(page, []byte("\n## In CI\n"))
+	manual, err := os.ReadFile("main.go")
+	testkit.OK(t, err)
+	for _, text := range [][]byte{page, manual} {
+		if !bytes.Contains(text, []byte("go install github.com/mongopatterns/mongopatterns/cmd/advise")) || bytes.Contains(text, []byte("go run ./cmd")) {
+			t.Errorf("%s", text)
 		}
 	}
 }

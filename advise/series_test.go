@@ -1,0 +1,146 @@
+package advise_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
+)
+
+// Dirty measurements, of one key or of two: those without a key do not end the printed Adopt, types that make two series of
+// one are said, and sums are kept of the numbers that aggregations name, or else of all.
+func TestSeriesOfDirtyData(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	insert(t, db.Collection("readings"), times(1200, func(i int) bson.D {
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "host", Value: "h"}, {Key: "sensor", Value: i % 4}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)},
+			{Key: "temp", Value: float64(i) / 2}, {Key: "hum", Value: i}}
+		switch {
+		case i < 20:
+			doc[2].Value = fmt.Sprint(i % 4)
+		case i < 30:
+			doc = append(doc[:2], doc[3:]...)
+		case i < 40:
+			doc[2].Value = float64(i % 4)
+		case i < 45:
+			doc[4].Value = "n/a"
+		}
+		return doc
+	}))
+	one := sends(t, 30, `{"find": "readings", "filter": {"sensor": 3, "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`)
+	two := sends(t, 30, `{"find": "readings", "filter": {"host": "h", "sensor": 3, "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`)
+	sum := sends(t, 1, `{"aggregate": "readings", "pipeline": [{"$match": {"sensor": 3, "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}, {"$group": {"_id": null, "mean": {"$avg": "$temp"}}}]}`)
+	for _, test := range []struct {
+		queries     []advise.Query
+		code, adopt string
+	}{
+		{one, `Values:      []timeseries.Value{{Field: "hum"}, {Field: "temp"}},`, `measurements.Adopt(ctx, db.Collection("readings"), nil, nil)`},
+		{append(sum, one...), `Values:      []timeseries.Value{{Field: "temp"}},`, `measurements.Adopt(ctx, db.Collection("readings"), nil, nil)`},
+		{two, `Values:      []timeseries.Value{{Field: "hum"}, {Field: "temp"}},`, `fmt.Errorf("%w: %s: %w", mongopatterns.ErrInvalid, name, err)`},
+	} {
+		report := said(t, db, test.queries, "series:readings.at", "readings", "")
+		if len(report.Findings) == 0 {
+			continue
+		}
+		prints(t, report.Findings)
+		f := report.Findings[0]
+		if !strings.Contains(f.Code, test.code) || !strings.Contains(f.Adopt, test.adopt) {
+			t.Errorf("%s\n%s", f.Code, f.Adopt)
+		}
+		against := strings.Join(f.Against, " ")
+		for _, want := range []string{"10 documents have no sensor (counted): Adopt leaves these out",
+			`sensor has values of several types (counted: int in 1,160 documents, string in 20 documents, double in 10 documents, missing in 10 documents): 3 and "3" become two series`} {
+			if !strings.Contains(against, want) {
+				t.Errorf("%q is not in %s", want, against)
+			}
+		}
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		if text := printedTrial(t, trial); err != nil || !trial.Kept() || !strings.Contains(text, "10 documents refused, which Adopt names as Failed") {
+			t.Errorf("%s, %v", text, err)
+		}
+	}
+
+	// What is printed for one key.
+	measurements, err := series.New[any, bson.D](db.Collection("readings_series"), timeseries.Days(nil), &series.Options{
+		SeriesField: "sensor",
+		TimeField:   "at",
+		Values:      []timeseries.Value{{Field: "temp"}, {Field: "hum"}},
+	})
+	testkit.OK(t, err)
+	testkit.OK(t, measurements.EnsureIndexes(t.Context()))
+	result, err := measurements.Adopt(t.Context(), db.Collection("readings"), nil, nil)
+	if err != nil || result.Done != 1190 || result.Failed != 10 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	for key, want := range map[any]int64{int32(3): 293, "3": 5} {
+		stats, err := measurements.Aggregate(t.Context(), key, time.Time{}, time.Time{})
+		if err != nil || stats.Count != want || stats.Values["hum"].Count != want || stats.Values["temp"].Count == 0 {
+			t.Errorf("%v: %+v, %v", key, stats, err)
+		}
+	}
+
+	// What is printed for two.
+	both, err := series.New[bson.D, bson.D](db.Collection("both_series"), timeseries.Days(nil), &series.Options{SeriesField: "host_sensor", TimeField: "at"})
+	testkit.OK(t, err)
+	testkit.OK(t, both.EnsureIndexes(t.Context()))
+	result, err = both.Adopt(t.Context(), db.Collection("readings"), func(doc bson.Raw) (id bson.D, _ []bson.D, err error) {
+		for _, name := range []string{"host", "sensor"} {
+			value, err := doc.LookupErr(name)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%w: %s: %w", mongopatterns.ErrInvalid, name, err)
+			}
+			id = append(id, bson.E{Key: name, Value: value})
+		}
+		var m bson.D
+		if err := bson.Unmarshal(doc, &m); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", mongopatterns.ErrInvalid, err)
+		}
+		m = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{"_id", "host", "sensor"}, e.Key) })
+		return id, []bson.D{m}, nil
+	}, nil)
+	if err != nil || result.Done != 1190 || result.Failed != 10 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	stats, err := both.Aggregate(t.Context(), bson.D{{Key: "host", Value: "h"}, {Key: "sensor", Value: 3}}, time.Time{}, time.Time{})
+	if err != nil || stats.Count != 293 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// What this library keeps beside a collection is not looked at. The ledger of an Adopt is no reference to its source.
+func TestCollectionsOfThisLibrary(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+		return bson.D{{Key: "sensor", Value: i % 2}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}, {Key: "temp", Value: float64(i) / 2}}
+	}))
+	insert(t, db.Collection("gym_locks"), times(120, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "code", Value: i}} }))
+	reads := sends(t, 30, `{"find": "readings", "filter": {"sensor": 1, "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`)
+	said(t, db, reads, "series:readings.at", "readings", "")
+	measurements, err := series.New[any, bson.D](db.Collection("readings_series"), timeseries.Days(nil), &series.Options{SeriesField: "sensor", TimeField: "at"})
+	testkit.OK(t, err)
+	testkit.OK(t, measurements.EnsureIndexes(t.Context()))
+	if result, err := measurements.Adopt(t.Context(), db.Collection("readings"), nil, nil); err != nil || result.Done != 600 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	report := said(t, db, reads, "series:readings.at", "readings", "")
+	if notes := about(report, "readings_series.adopt"); !slices.Equal(notes, []string{"readings_series.adopt: is kept by bucket and series"}) {
+		t.Errorf("%q", notes)
+	}
+	if notes := strings.Join(about(report, "gym_locks"), "; "); strings.Contains(notes, "is kept by") {
+		t.Errorf("%s", notes)
+	}
+}
