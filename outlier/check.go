@@ -355,7 +355,7 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // Cost: 2 round trips, scans of both collections, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.
 //   - A filter: 1 round trip, with a $lookup for each parent.
-//   - A list that was written back: 3 more, to compare its elements.
+//   - A list that was written back: 1 more, to compare its elements; with DryRun and in your transaction 2 more.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "outlier.Adopt")
 	defer fault.In(&err, "outlier: adopt")
@@ -412,7 +412,8 @@ func (c *core) adopt(ctx context.Context, batch []bson.Raw, w mongopatterns.Work
 			}
 		}
 		left := !doc.Lookup("list").Boolean() || doc.Lookup("lacks").Boolean()
-		if !left && foreign == "" && doc.Lookup("twice").Boolean() {
+		// Otherwise arrange finds out, whose transaction can be aborted.
+		if !left && foreign == "" && doc.Lookup("twice").Boolean() && (w.DryRun || txn.Running(ctx)) {
 			var err error
 			if left, err = c.unclear(ctx, id); err != nil {
 				return err

@@ -135,11 +135,12 @@
 // documents, it is the whole list, and the overflow documents are deleted. If it holds none of them, its
 // elements follow them. Until Adopt has run, calls see only the array; an Add that would have to move
 // elements out adopts the list first. If neither is certain, nothing is written: Adopt counts the list as
-// Remaining, Check names it [Unclear], such an Add returns ErrNotAdopted, and you decide.
+// Remaining, Check names it [Unclear], such an Add returns ErrNotAdopted, and you decide. An array that
+// holds none of the elements because old code replaced every one is taken for the newest part.
 //
-// Old code must not write back a copy that has the fields of an outlier after elements have moved. Adopt
-// drops what is there twice if it runs before the next move and write-back. Otherwise an element can stay
-// twice, and where as many have moved out as others were removed outside, Check does not find it except in a set.
+// Old code must not write back a copy with the fields of an outlier after elements have moved. If Adopt
+// runs next, it drops what is there twice. But if the list changes again before, or if meanwhile as many
+// elements moved out as others were removed, elements can stay there twice, and Check may find that only in a set.
 //
 // [Lists.Check] finds what is wrong afterwards, such as overflow documents whose parent somebody deleted,
 // and [Lists.Repair] repairs it.

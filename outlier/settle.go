@@ -86,15 +86,15 @@ func (c *core) unclear(ctx context.Context, id bson.RawValue) (bool, error) {
 	case err != nil:
 		return false, err
 	}
+	var older []bson.RawValue
 	items, err := decode[bson.RawValue](codec.Codec{}, parent.Of)
-	if err != nil {
-		return false, nil //nolint:nilerr // Malformed, which is not unclear
+	if err == nil {
+		older, err = c.numbered(ctx, parent.ID)
 	}
-	older, err := c.numbered(ctx, parent.ID)
-	if errors.Is(err, errNotArray) {
+	switch {
+	case errors.Is(err, errNotArray): // Malformed
 		return false, nil
-	}
-	if err != nil || !c.writtenBack(parent, len(older)) {
+	case err != nil || !c.writtenBack(parent, len(older)):
 		return false, err
 	}
 	_, _, err = compare(parent, older, items)
@@ -120,8 +120,8 @@ func (c *core) clarify(ctx context.Context, p *mongopatterns.Problem) error {
 //   - A copy without the flag from after the split has none of the elements outside.
 //   - A copy with the flag that is older than a move begins with what has moved since, from the place that it counts.
 //
-// The last two return the array without what lies outside. Anything else is errUnclear. So is what elements that are
-// there several times prove too little for: a list of equal elements begins with all that lies outside in any case.
+// The last two return the array without what lies outside. Anything else is errUnclear. So is a list whose elements
+// repeat, where they prove too little: the newest part of a list of equal elements begins with all that lies outside.
 func compare(parent state, outside, items []bson.RawValue) (whole bool, rest []bson.RawValue, err error) {
 	at, older := map[string]int{}, make([]string, len(outside))
 	for i, x := range outside {
