@@ -44,6 +44,8 @@ const (
 //     that a full set holds.
 //   - The Add that finds the parent full moves the older half out: 7, 2 documents written and the parent twice; 1
 //     more if the last overflow document takes a part.
+//   - If that parent has lost its flag because other code has written it back: Adopt of the list before, which returns
+//     ErrNotAdopted if the list is Unclear; within your transaction ErrNotAdopted in any case.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int64, err error) {
 	ctx = comment.Call(ctx, "outlier.Add")
 	defer fault.In(&err, "outlier: add")
@@ -166,7 +168,11 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 		if found.Room {
 			continue
 		}
-		if n, done, err := c.spill(ctx, id, xs, seen, attempt == 0); done || err != nil {
+		n, done, err := c.spill(ctx, id, xs, seen, attempt == 0)
+		if errors.Is(err, errWrittenBack) && !txn.Running(ctx) {
+			err = c.arrange(ctx, id)
+		}
+		if done || err != nil {
 			return n, err
 		}
 	}
@@ -378,6 +384,8 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue,
 			return errNotAdopted
 		} else if !ok {
 			break // all are of other code, whose elements come after the parent's
+		} else if outside == 0 {
+			return errWrittenBack // this package moves elements out and never leaves a parent without its flag
 		}
 		next = int(n) + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {

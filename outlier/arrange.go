@@ -3,7 +3,6 @@ package outlier
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -34,8 +33,7 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 			return err
 		}
 		foreign := err != nil && parent.Moved.IsZero()
-		replaced := err == nil && parent.Moved.IsZero() // the parent was written back, deleted and inserted again, or is typical
-		id := parent.ID                                 // with the type that the overflow documents have
+		id := parent.ID // with the type that the overflow documents have
 		items, err := decode[bson.RawValue](codec.Codec{}, parent.Of)
 		if err != nil {
 			return err
@@ -45,6 +43,11 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 		}))
 		if err != nil {
 			return err
+		}
+		if !foreign {
+			if items, extras, err = c.settle(ctx, parent, items, extras); err != nil {
+				return err
+			}
 		}
 		late := map[string]bool{} // overflow documents without a number; all in a foreign list
 		outside, bytes := 0, emptyBytes+sizeOf(items, 0)
@@ -64,8 +67,8 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 			}
 		}
 		small := len(items)+outside <= c.o.FoldBack && bytes <= c.o.MaxBytes/4*3
-		if len(late) > 0 || len(twice) > 0 || len(extras) > 0 && (outside == 0 || small || replaced && len(items) >= outside) {
-			items, err = c.fold(ctx, id, items, late, twice, replaced)
+		if len(late) > 0 || len(twice) > 0 || len(extras) > 0 && (outside == 0 || small) {
+			items, err = c.fold(ctx, id, items, late, twice)
 			outside = 0
 		}
 		if err != nil {
@@ -76,10 +79,9 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 }
 
 // fold takes the elements of all overflow documents, deletes these and returns the whole list,
-// with late documents last and only the first of equal elements. A replaced parent may hold all
-// these elements again, because other code has written it back as it was before the split.
+// with late documents last and only the first of equal elements.
 func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue, late map[string]bool,
-	twice []repeated, replaced bool) ([]bson.RawValue, error) {
+	twice []repeated) ([]bson.RawValue, error) {
 	var all []bson.RawValue
 	start := map[string]int{} // of each document's elements in all
 	take := func(doc bson.Raw) error {
@@ -100,10 +102,6 @@ func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue
 		} else if err := take(doc); err != nil {
 			return nil, err
 		}
-	}
-	if replaced && len(items) >= len(all) && slices.EqualFunc(all, items[:len(all)], bson.RawValue.Equal) {
-		clear(start)
-		all = nil
 	}
 	start[value.Key(bson.RawValue{})] = len(all)
 	all = append(all, items...)

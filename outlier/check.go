@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,13 +23,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The kinds of problems that Check finds. Repair solves all but Malformed.
+// The kinds of problems that Check finds. Repair solves all but Malformed and Unclear.
 const (
 	// WrongFlag: a flag without overflow documents, or overflow documents without the flag, whose
 	// elements no call sees.
 	WrongFlag mongopatterns.ProblemKind = "wrong flag"
 	// OverBounds: a parent's array has more than MaxCount elements or MaxBytes.
 	OverBounds mongopatterns.ProblemKind = "over bounds"
+	// Unclear: other code has written a parent back, and some elements are there twice, so that nobody can
+	// tell which to drop. You decide, as the comment of Adopt says.
+	Unclear mongopatterns.ProblemKind = "unclear"
 )
 
 var _ mongopatterns.Checker = (*Lists[int, int])(nil)
@@ -37,7 +41,7 @@ var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 // if work has no filter.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
-//   - WrongField: Options.OutsideField differs from the number of elements outside.
+//   - WrongField: Options.OutsideField differs from the number of elements outside. If it is larger, elements are lost.
 //   - NotAdopted: a list has the form that other code gave it. Calls refuse it with ErrNotAdopted.
 //   - Duplicate: a set holds an element, Have, several times. Repair keeps the first.
 //   - Orphan: overflow documents whose parent does not exist.
@@ -45,6 +49,7 @@ var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 //
 // Cost: 1 round trip, a scan of both collections, and 1 for each batch of outliers and of lists that seem wrong.
 //   - Such a batch has a $lookup for each of its lists; with Options.Set 1 more.
+//   - A list whose flag or number is wrong: 2 more, to compare its elements.
 //   - A batch with orphans: 1 more.
 func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "outlier.Check")
@@ -116,7 +121,13 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 		there := map[string]bool{}
 		for _, parent := range parents {
 			there[value.Key(parent.Lookup("_id"))] = true
+			first := len(problems)
 			c.problems(parent, found)
+			for i := range problems[first:] {
+				if err := c.clarify(ctx, &problems[first+i]); err != nil {
+					return err
+				}
+			}
 		}
 		for _, r := range twice {
 			found(mongopatterns.Duplicate, c.o.ArrayField, fmt.Sprintf("%d times", len(r.At)), r.ID.List, r.ID.Element)
@@ -210,10 +221,10 @@ func (c *core) strays() maintain.Scan {
 
 // Repair repairs what Check finds. If work has no filter, it deletes orphans. It brings every other
 // list with a problem into form as Adopt does. Each list is a transaction of its own, beside live
-// writes. Done counts lists, and Remaining those whose field is not an array.
+// writes. Done counts lists, and Remaining those whose field is not an array and those that are Unclear.
 //
 // Cost: that of Check, and for each list with a problem 4 round trips, the parent written twice.
-//   - A set: 1 more. To split it or to fold it back: 2 more.
+//   - A set: 1 more. To split it or to fold it back: 2 more. One whose elements are compared: 1 more.
 //   - A list of other code or with duplicates is folded, and so read and written as a whole.
 //   - Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -224,7 +235,14 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 	if err := c.ready(ctx, work); err != nil {
 		return result, err
 	}
-	result, err = maintain.Run(ctx, c.coll, work, c.suspects(work), c.repair)
+	return c.run(ctx, work, c.suspects(work), c.strays(), c.repair)
+}
+
+// run calls step for what a scan of the parents finds, and, if work has no filter, for what a scan of the overflow
+// documents finds.
+func (c *core) run(ctx context.Context, work *mongopatterns.Work, parents, overflow maintain.Scan, step maintain.Step) (
+	result mongopatterns.Result, err error) {
+	result, err = maintain.Run(ctx, c.coll, work, parents, step)
 	if err != nil || work != nil && work.Filter != nil {
 		return result, err
 	}
@@ -235,7 +253,7 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 		maintain.Add(&all, more)
 		progress(all)
 	}
-	more, err := maintain.Run(ctx, c.overflow, &rest, c.strays(), c.repair)
+	more, err := maintain.Run(ctx, c.overflow, &rest, overflow, step)
 	maintain.Add(&result, more)
 	return result, err
 }
@@ -246,7 +264,7 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 		return err
 	}
 	seen := map[string]bool{}
-	for _, p := range problems { // the Malformed of a list comes first
+	for _, p := range problems { // the Malformed or Unclear of a list comes first
 		id, do := p.ID, c.arrange
 		if p.Kind == mongopatterns.Orphan {
 			id, do = p.Have, c.deleteOrphans
@@ -255,7 +273,7 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 		var err error
 		switch {
 		case seen[key]:
-		case p.Kind == mongopatterns.Malformed:
+		case p.Kind == mongopatterns.Malformed || p.Kind == Unclear:
 			result.Remaining++
 		default:
 			err = c.change(ctx, id, w, result, do)
@@ -280,7 +298,7 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 		result.Done++
 	case errors.Is(err, mongopatterns.ErrNotFound):
 		result.Skipped++
-	case errors.Is(err, errNotArray):
+	case errors.Is(err, errNotArray), errors.Is(err, errUnclear) && !txn.Running(ctx): // in the caller's it has written
 		result.Remaining++
 	case (fault.Refused(err) || errors.Is(err, mongopatterns.ErrInvalid)) && !w.Strict && !txn.Running(ctx): // the others of the batch are still done
 		maintain.Fail(result, c.coll.Name(), id, err)
@@ -308,20 +326,36 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // From other code it accepts a flag of any value, such as "true", and overflow documents without
 // numbers. Their elements come after those in the parent, in the order of _id. This holds even if
 // such documents are added later to a list that is already in form, because Adopt cannot tell in
-// which order other code and this package have added at the same time. If a parent has lost its
-// flag and ObjectID, other code has written it back. If its array then begins with all elements of
-// the overflow documents, these documents are deleted; otherwise they belong to the list.
+// which order other code and this package have added at the same time.
+//
+// If a parent has lost its flag and ObjectID, other code has written it back, from a copy of before the
+// split or without the fields that it does not know. Adopt compares the array with the elements outside:
+//   - If it begins with all of them, it is the whole list, and the overflow documents are deleted. Some of
+//     them may be missing or edited, but not the first, the last or half of them.
+//   - If it holds none of them, it is the newest part.
+//   - Anything else is Unclear: Adopt changes nothing and counts the list as Remaining. You decide. If the
+//     array is the whole list, delete the overflow documents, with OverflowFilter. If it is the newest part,
+//     set "items_moved" to a new ObjectID. Then run Adopt again.
+//
+// Elements that are there several times prove little. If they make the comparison uncertain, the list is Unclear too.
+//
+// If a parent was written back with these fields after elements have moved, Options.OutsideField differs from
+// the number outside. In a set, the first of equal elements is kept. In another list, Adopt drops from the
+// array what has moved. If it cannot tell what has, the list is Unclear: correct the elements and the number.
+// If the parent counts more than are there, elements are lost, and the list is Remaining until Repair.
 //
 // Each list is changed in a transaction of its own, beside live writes. A list in form is not
 // selected again, with one exception: an outlier of few but large elements is Done each time,
 // because its parent does not show the size of the overflow documents. Writers that do not know the
 // pattern may still push into outliers; run Adopt again when they have stopped. Duplicates in lists
-// that Adopt does not change are left for Repair. Remaining counts lists whose field is not an
+// that Adopt does not change are left for Repair. Remaining also counts lists whose field is not an
 // array. Failed counts lists whose OutsideField or "items_moved" holds a value that this package
 // does not write, such as a text.
 //
-// Cost: 1 round trip, a scan of the parents, with a $lookup for each outlier, and for each list that moves
+// Cost: 2 round trips, scans of both collections, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.
+//   - A filter: 1 round trip, with a $lookup for each parent.
+//   - A list that was written back: 1 more, to compare its elements; with DryRun and in your transaction 2 more.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "outlier.Adopt")
 	defer fault.In(&err, "outlier: adopt")
@@ -333,11 +367,13 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 	wrong := expr.Op("$or", expr.Op("$not", bson.A{c.isList()}), c.overBounds())
 	small := expr.Op("$lte", l.TotalExpression(), c.o.FoldBack)
 	const extra = "~extra"
+	there := expr.Op("$sum", "$"+extra+".outside")
 	seen := expr.Op("$or", expr.Op("$expr", wrong), expr.Op("$nor", bson.A{c.x.own}),
 		append(slices.Clip(c.x.outlier), expr.Element("$expr", small)),
 		expr.D(extra+".numbers", false),
-		expr.D(c.o.FlagField, true, "$expr", expr.Op("$ne", expr.Field(c.o.OutsideField), expr.Op("$sum", "$"+extra+".outside"))))
-	return maintain.Run(ctx, c.coll, work, maintain.Scan{
+		append(slices.Clip(c.x.typical), expr.Element(extra, expr.Op("$ne", bson.A{}))),
+		expr.D(c.o.FlagField, true, "$expr", expr.Op("$ne", expr.Field(c.o.OutsideField), there)))
+	parents := maintain.Scan{
 		Filter: expr.Op("$or", expr.Op("$expr", wrong), expr.Op("$nor", bson.A{c.x.typical})),
 		Pipeline: mongo.Pipeline{
 			expr.Op("$sort", expr.D("_id", 1)),
@@ -345,25 +381,63 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 			c.lookup(extra, mongo.Pipeline{expr.Op("$group", expr.D("_id", nil, "outside", expr.Op("$sum", size(c.anyArray())),
 				"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
 			expr.Op("$match", seen),
-			expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign())),
+			expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", c.lacks(there),
+				"twice", c.twice(there))),
 		},
-	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		for _, doc := range batch {
-			do, w, foreign := c.arrange, w, doc.Lookup("foreign").StringValue()
-			if foreign != "" {
-				w.DryRun = false // it writes nothing
-				do = func(context.Context, bson.RawValue) error {
-					return fault.Invalid("the field %q holds a value of yours, which would be lost: rename the field, or choose another name in Options", foreign)
-				}
+	}
+	if work != nil && work.Filter != nil {
+		parents.Filter = nil // those without a flag are few enough for a $lookup each
+	}
+	overflow := maintain.Scan{Pipeline: mongo.Pipeline{
+		expr.Op("$group", expr.D("_id", c.lostParent())),
+		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id", "as", "parent",
+			"pipeline", mongo.Pipeline{
+				expr.Op("$match", append(slices.Clip(c.x.typical), expr.Element("$expr", expr.Op("$not", bson.A{wrong})))),
+				expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", expr.Literal(false), "twice", expr.Literal(true))),
+			})),
+		expr.Op("$unwind", "$parent"),
+		expr.Op("$replaceRoot", expr.D("newRoot", "$parent")),
+	}}
+	return c.run(ctx, work, parents, overflow, c.adopt)
+}
+
+// adopt brings the lists of a batch into form, but for those that somebody must decide about.
+func (c *core) adopt(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	for _, doc := range batch {
+		id, do, w, foreign := doc.Lookup("_id"), c.arrange, w, doc.Lookup("foreign").StringValue()
+		if foreign != "" {
+			w.DryRun = false // it writes nothing
+			do = func(context.Context, bson.RawValue) error {
+				return fault.Invalid("the field %q holds a value of yours, which would be lost: rename the field, or choose another name in Options", foreign)
 			}
-			if !doc.Lookup("list").Boolean() {
-				result.Remaining++
-			} else if err := c.change(ctx, doc.Lookup("_id"), w, result, do); err != nil {
+		}
+		left := !doc.Lookup("list").Boolean() || doc.Lookup("lacks").Boolean()
+		// Otherwise arrange finds out, whose transaction can be aborted.
+		if !left && foreign == "" && doc.Lookup("twice").Boolean() && (w.DryRun || txn.Running(ctx)) {
+			var err error
+			if left, err = c.unclear(ctx, id); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
+		if left {
+			result.Remaining++
+		} else if err := c.change(ctx, id, w, result, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// twice is the condition that other code may have written back a list of this package with elements that lie outside.
+func (c *core) twice(there bson.D) bson.D {
+	ours := expr.Op("$or", expr.IsType(expr.Field(c.o.moved()), "objectId"), expr.Op("$in", expr.IfNull(expr.Field(c.o.FlagField), false), bson.A{false}))
+	return expr.Op("$and", ours, expr.Op("$ne", c.x.outside, there))
+}
+
+// lacks is the condition that an outlier in the form of this package counts more elements outside than are there.
+func (c *core) lacks(there bson.D) bson.D {
+	return expr.Op("$and", expr.IsType(expr.Field(c.o.moved()), "objectId"),
+		expr.Op("$gt", c.x.outside, there), expr.Op("$lte", c.x.outside, int64(math.MaxInt64)))
 }
 
 // foreign is the name of a field that Adopt would overwrite and that holds what neither this package nor a count of

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -172,28 +173,39 @@ func TestCosts(t *testing.T) {
 func TestMaintenanceCosts(t *testing.T) {
 	t.Parallel()
 	const list, find, agg, up, ins, del, fam, commit = "listCollections", "find", "aggregate", "update", "insert", "delete", "findAndModify", "commitTransaction"
-	const repeats = "repeats" // an aggregation that looks for elements twice in a set, else nothing
+	const repeats = "repeats"   // an aggregation that looks for elements twice in a set, else nothing
+	const compares = "compares" // a find for what lies outside, except in a set
 	for _, isSet := range []bool{false, true} {
 		db := mongotest.Database(t)
 		parents, extras := db.Collection("parents"), db.Collection("extras")
 		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: isSet})
 		sends := func(names ...string) (out []string) {
 			for _, name := range names {
-				if name != repeats {
-					out = append(out, name)
-				} else if isSet {
+				switch {
+				case name == repeats && isSet:
 					out = append(out, agg)
+				case name == compares && !isSet:
+					out = append(out, find)
+				case name != repeats && name != compares:
+					out = append(out, name)
 				}
 			}
 			return out
+		}
+		pushes := []string{up} // an Add after its list was adopted
+		if isSet {
+			pushes = []string{up, agg, up}
 		}
 		adopt := func(ctx context.Context) error { return testkit.ErrorOf(lists.Adopt(ctx, nil)) }
 		costs.Run(t, db, []costs.Case{
 			// A scan, and one split into three overflow documents.
 			{Name: "Adopt", Before: func() {
 				insert(t, parents, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(1, 3)}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(1, 8)}})
-			}, Sends: sends(list, agg, fam, find, repeats, find, ins, up, commit), Writes: 1 + 3 + 1, Call: adopt},
-			{Name: "Adopt, nothing to do", Sends: []string{list, agg}, Call: adopt},
+			}, Sends: sends(list, agg, fam, find, repeats, find, ins, up, commit, agg), Writes: 1 + 3 + 1, Call: adopt},
+			{Name: "Adopt, nothing to do", Sends: []string{list, agg, agg}, Call: adopt},
+			{Name: "Adopt with a filter", Sends: []string{list, agg}, Call: func(ctx context.Context) error {
+				return testkit.ErrorOf(lists.Adopt(ctx, &mongopatterns.Work{Filter: lists.Filter(2)}))
+			}},
 			{Name: "Check", Sends: sends(list, find, agg, repeats, agg), Call: func(ctx context.Context) error {
 				for p, err := range lists.Check(ctx, nil) {
 					return fmt.Errorf("%v %w", p, err)
@@ -207,7 +219,8 @@ func TestMaintenanceCosts(t *testing.T) {
 				list,
 				find,         // the scan
 				agg, repeats, // what is wrong
-				fam, find, repeats, up, commit, // arranged
+				find, find, // whether it is unclear
+				fam, find, compares, repeats, up, commit, // arranged
 				agg, agg, agg, // strays, orphans
 				find, del, commit,
 			), Writes: 2 + 1, Call: func(ctx context.Context) error { return testkit.ErrorOf(lists.Repair(ctx, nil)) }},
@@ -216,7 +229,22 @@ func TestMaintenanceCosts(t *testing.T) {
 			{Name: "Adopt of a list of other code", Before: func() {
 				insert(t, parents, bson.D{{Key: "_id", Value: 4}, {Key: "items", Value: ints(1, 3)}, {Key: "items_overflow", Value: "true"}})
 				insert(t, extras, bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(4, 6)}}, bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(7, 9)}})
-			}, Sends: sends(list, agg, fam, find, repeats, find, del, find, ins, up, commit), Writes: 2 + 2 + 2, Call: adopt},
+			}, Sends: sends(list, agg, fam, find, repeats, find, del, find, ins, up, commit, agg), Writes: 2 + 2 + 2, Call: adopt},
+			// 1 to 7 lie outside. What lies outside is read to compare.
+			{Name: "Adopt of a parent written back without the flag", Before: func() {
+				insert(t, parents, bson.D{{Key: "_id", Value: 5}})
+				add(t, lists, 5, ints(1, 10)...)
+				replace(t, parents, 5, bson.D{{Key: "_id", Value: 5}, {Key: "items", Value: ints(8, 10)}})
+			}, Sends: sends(list, agg, agg, fam, find, find, repeats, up, commit), Writes: 2, Call: adopt},
+			{Name: "Add that finds the whole list written back", Before: func() {
+				replace(t, parents, 5, bson.D{{Key: "_id", Value: 5}, {Key: "items", Value: ints(1, 11)}})
+			}, Sends: append(sends(up, agg, fam, find, "abortTransaction", fam, find, find, del, repeats, find, ins, up, commit), pushes...),
+				Writes: 1 + 2 + 4 + 4 + 1, Call: func(ctx context.Context) error { return testkit.ErrorOf(lists.Add(ctx, 5, 11)) }},
+			{Name: "Check of one that is unclear", Before: func() {
+				replace(t, parents, 5, bson.D{{Key: "_id", Value: 5}, {Key: "items", Value: ints(2, 5)}})
+			}, Sends: sends(list, find, agg, repeats, agg, agg, repeats, find, find), Call: func(ctx context.Context) error {
+				return testkit.Drain(lists.Check(ctx, nil))
+			}},
 		})
 	}
 }

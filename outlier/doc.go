@@ -110,7 +110,7 @@
 //	All              1 RT               3 RT
 //	Slice            1 RT               2 RT for the newest, else 3
 //	Delete           1 RT               4 RT
-//	Adopt, Repair    a scan, and 4 RT or more for each list that changes
+//	Adopt, Repair    scans, and 4 RT or more for each list that changes
 //	Check            a scan, and 2 RT for each batch of outliers
 //
 // Parents are found by _id, overflow documents by the index {book_id: 1, n: 1}. With Options.ElementIndex,
@@ -130,9 +130,17 @@
 // a number, by _id. So the order of elements that old and new code have added at the same time is not
 // defined.
 //
-// Old code may also write back an outlier's parent from a copy. If that array begins with all elements of
-// the overflow documents, it is the whole list, and the overflow documents are deleted. If it begins
-// differently, its elements follow those of the overflow documents.
+// Old code may also write back an outlier's parent, whole from before the split, or without the fields
+// that it does not know. The content decides. If the array begins with the elements of the overflow
+// documents, it is the whole list, and the overflow documents are deleted. If it holds none of them, its
+// elements follow them. Until Adopt has run, calls see only the array; an Add that would have to move
+// elements out adopts the list first. If neither is certain, nothing is written: Adopt counts the list as
+// Remaining, Check names it [Unclear], such an Add returns ErrNotAdopted, and you decide. An array that
+// holds none of the elements because old code replaced every one is taken for the newest part.
+//
+// Old code must not write back a copy with the fields of an outlier after elements have moved. If Adopt
+// runs next, it drops what is there twice. But if the list changes again before, or if meanwhile as many
+// elements moved out as others were removed, elements can stay there twice, and Check may find that only in a set.
 //
 // [Lists.Check] finds what is wrong afterwards, such as overflow documents whose parent somebody deleted,
 // and [Lists.Repair] repairs it.
@@ -159,8 +167,9 @@ package outlier
 //   - What other code wrote, a flag of "true" and overflow documents without numbers, is refused until Adopt takes it,
 //     whole and in order. In a list that is in form already, documents without a number come last: their _ids say when
 //     they were made, nothing says when the parent's elements came.
-//   - A parent that has lost its flag and begins with all that lies outside was written back as it was before the
-//     split. It alone is the list; anything less alike keeps both.
+//   - What other code has written back is settled by content, and elements are dropped only where it leaves no doubt. An
+//     array that is part of the end of what lies outside may be the newest part from before a move, or a whole list that was cut.
+//   - A move does not count what lies outside, as it would have to read all of it; so a stale number lives until Adopt.
 //   - An Add that finds its parent changed begins anew, 100 times at most, and is then ErrConflict.
 //   - Folding back begins at three quarters of the cap, so that a list around the cap does not move each time.
 //     FoldBack stays an option, as "never" is right for a parent that every page reads. So do the bounds of overflow

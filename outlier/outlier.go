@@ -27,6 +27,12 @@ import (
 // errNotAdopted also says what to do.
 var errNotAdopted = fmt.Errorf("%w: run Adopt", mongopatterns.ErrNotAdopted)
 
+// errWrittenBack is the error of an Add that has to move elements out of such a parent in a transaction of the caller's.
+var errWrittenBack = fmt.Errorf("%w: other code has written the parent back: run Adopt", mongopatterns.ErrNotAdopted)
+
+var errUnclear = fmt.Errorf("%w: other code has written the parent back, and some elements are there twice: decide as the comment of Adopt says",
+	mongopatterns.ErrNotAdopted)
+
 var errNotArray = errors.New("the list is not an array")
 
 // Lists keeps a list of elements E in each document of a collection. Lists that are too long for

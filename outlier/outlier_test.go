@@ -46,6 +46,14 @@ func newLists[ID, E any](t testing.TB, db *mongo.Database, opts *outlier.Options
 	return lists
 }
 
+// replace writes a document whole, as other code does.
+func replace(t testing.TB, coll *mongo.Collection, id, doc any) {
+	t.Helper()
+	if result, err := coll.ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: id}}, doc); err != nil || result.MatchedCount != 1 {
+		t.Fatal(result, err)
+	}
+}
+
 // add adds elements, and wants all of them added.
 func add[ID, E any](t testing.TB, lists *outlier.Lists[ID, E], id ID, es ...E) {
 	t.Helper()

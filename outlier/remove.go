@@ -20,6 +20,10 @@ import (
 // ErrNotFound if the parent does not exist. The others keep their order. When the total has
 // come down to Options.FoldBack, all elements move back into the parent.
 //
+// If other code has written a split parent back without its flag, Remove sees only the array until Adopt has run. An
+// element that lies outside as well may then return. A Remove that has to move elements back returns ErrNotAdopted if
+// the list is Unclear.
+//
 // If the list is not a set, a Remove that is repeated after an unknown outcome may remove a second
 // equal element.
 //
