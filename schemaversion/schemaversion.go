@@ -397,9 +397,9 @@ func (c *core) status(ctx context.Context) (map[int]int64, error) {
 	out := map[int]int64{}
 	for g, err := range cursor.Decode[group](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$match", expr.D(c.field, expr.Op("$gte", bson.MinKey{}))), // all, by the index if there is one
+			expr.Op("$sort", expr.D(c.field, 1)), // by the index, if there is one
 			expr.Op("$group", expr.D("_id", expr.Field(c.field), "n", expr.Op("$sum", 1))),
-		})
+		}, options.Aggregate().SetAllowDiskUse(true))
 	}) {
 		if err != nil {
 			return nil, err

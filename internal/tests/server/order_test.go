@@ -126,11 +126,6 @@ var order = []row{
 			s.numbered(bson.MinKey{}, bson.MaxKey{}, 1)
 			return text(s.found(expr.D("v", expr.Op("$type", -1)))) + " and " + text(s.found(expr.D("v", expr.Op("$type", 127))))
 		}},
-	{"which documents {$gte: MinKey} finds, of nothing, null, undefined, arrays and others", "[1, 2, 3, 4, 5, 6, 7, 8, 9]", "schemaversion",
-		func(s *server) any {
-			s.numbered(absent, nil, undefined, bson.A{}, bson.A{1}, 1, "", bson.MinKey{}, bson.MaxKey{})
-			return s.found(expr.D("v", expr.Op("$gte", bson.MinKey{})))
-		}},
 	{"which documents a sort with a limit takes first, of ties in the sort field", "[1, 2, 3]", "paging tree subset",
 		func(s *server) any {
 			s.numbered(1, 1.0, decimal("1"))

@@ -57,17 +57,6 @@ var plans = []row{
 			p := s.plan(expr.D("_id", 5))
 			return used(p, 1) + ", " + atMost(p.KeysExamined, 1) + ", " + atMost(p.DocsExamined, 1)
 		}},
-	{"whether {$gte: MinKey} before a $group of the field reads its index alone", "the index v_1, at most 0", "schemaversion",
-		func(s *server) any {
-			s.index(expr.D("v", 1), nil)
-			s.hundred()
-			all, group := expr.Op("$match", expr.D("v", expr.Op("$gte", bson.MinKey{}))), expr.Op("$group", expr.D("_id", "$v", "n", expr.Op("$sum", 1)))
-			p, err := mongotest.ExplainCommand(s.t.Context(), s.db, expr.D("aggregate", s.c.Name(), "pipeline", bson.A{all, group}, "cursor", bson.D{}))
-			if err != nil {
-				return err
-			}
-			return used(p, 100) + ", " + atMost(p.DocsExamined, 0)
-		}},
 	{"explain of a $lookup by an index of the other collection: whether it names that, without a scan", "the index _id_, a_1", "mongotest",
 		func(s *server) any {
 			s.index(expr.D("a", 1), nil)
