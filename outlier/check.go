@@ -298,7 +298,7 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 		result.Done++
 	case errors.Is(err, mongopatterns.ErrNotFound):
 		result.Skipped++
-	case errors.Is(err, errNotArray), errors.Is(err, errUnclear) && !txn.Running(ctx): // in the caller's it has written
+	case errors.Is(err, errNotArray), errors.Is(err, errUnclear) && !txn.Running(ctx): // the caller's cannot go on, because arrange has written the parent
 		result.Remaining++
 	case (fault.Refused(err) || errors.Is(err, mongopatterns.ErrInvalid)) && !w.Strict && !txn.Running(ctx): // the others of the batch are still done
 		maintain.Fail(result, c.coll.Name(), id, err)
@@ -342,7 +342,8 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // If a parent was written back with these fields after elements have moved, Options.OutsideField differs from
 // the number outside. In a set, the first of equal elements is kept. In another list, Adopt drops from the
 // array what has moved. If it cannot tell what has, the list is Unclear: correct the elements and the number.
-// If the parent counts more than are there, elements are lost, and the list is Remaining until Repair.
+// If the parent counts more than are there, elements are lost, and the list is Remaining until Repair, or until
+// you correct the number of one that is Unclear.
 //
 // Each list is changed in a transaction of its own, beside live writes. A list in form is not
 // selected again, with one exception: an outlier of few but large elements is Done each time,
@@ -355,7 +356,8 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // Cost: 2 round trips, scans of both collections, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.
 //   - A filter: 1 round trip, with a $lookup for each parent.
-//   - A list that was written back: 1 more, to compare its elements; with DryRun and in your transaction 2 more.
+//   - A list that was written back: 1 more, to compare its elements.
+//   - With DryRun, which beside writers is an estimate, and in your transaction: 2 more for each list.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "outlier.Adopt")
 	defer fault.In(&err, "outlier: adopt")
@@ -381,8 +383,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 			c.lookup(extra, mongo.Pipeline{expr.Op("$group", expr.D("_id", nil, "outside", expr.Op("$sum", size(c.anyArray())),
 				"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
 			expr.Op("$match", seen),
-			expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", c.lacks(there),
-				"twice", c.twice(there))),
+			expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", c.lacks(there))),
 		},
 	}
 	if work != nil && work.Filter != nil {
@@ -393,7 +394,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id", "as", "parent",
 			"pipeline", mongo.Pipeline{
 				expr.Op("$match", append(slices.Clip(c.x.typical), expr.Element("$expr", expr.Op("$not", bson.A{wrong})))),
-				expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", expr.Literal(false), "twice", expr.Literal(true))),
+				expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", expr.Literal(false))),
 			})),
 		expr.Op("$unwind", "$parent"),
 		expr.Op("$replaceRoot", expr.D("newRoot", "$parent")),
@@ -412,8 +413,8 @@ func (c *core) adopt(ctx context.Context, batch []bson.Raw, w mongopatterns.Work
 			}
 		}
 		left := !doc.Lookup("list").Boolean() || doc.Lookup("lacks").Boolean()
-		// Otherwise arrange finds out, whose transaction can be aborted.
-		if !left && foreign == "" && doc.Lookup("twice").Boolean() && (w.DryRun || txn.Running(ctx)) {
+		// arrange finds this out, too, but after a write: a DryRun must not write, and the caller's transaction could not go on.
+		if !left && foreign == "" && (w.DryRun || txn.Running(ctx)) {
 			var err error
 			if left, err = c.unclear(ctx, id); err != nil {
 				return err
@@ -426,12 +427,6 @@ func (c *core) adopt(ctx context.Context, batch []bson.Raw, w mongopatterns.Work
 		}
 	}
 	return nil
-}
-
-// twice is the condition that other code may have written back a list of this package with elements that lie outside.
-func (c *core) twice(there bson.D) bson.D {
-	ours := expr.Op("$or", expr.IsType(expr.Field(c.o.moved()), "objectId"), expr.Op("$in", expr.IfNull(expr.Field(c.o.FlagField), false), bson.A{false}))
-	return expr.Op("$and", ours, expr.Op("$ne", c.x.outside, there))
 }
 
 // lacks is the condition that an outlier in the form of this package counts more elements outside than are there.

@@ -66,6 +66,27 @@ func insertOutlier(t *testing.T, db *mongo.Database, id int, items, outside any,
 	insert(t, db.Collection("extras"), extras...)
 }
 
+// A number outside that nobody can read is no sign of a write-back: nothing is dropped, though elements stand on both sides.
+func TestNumberOutsideThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	two, err := bson.ParseDecimal128("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, outside := range []any{two, 1.5} {
+		for _, extras := range [][]int{{0, 1}, {0, 0}} {
+			db := mongotest.Database(t)
+			lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 9, FoldBack: -1})
+			insertOutlier(t, db, 1, []int{0, 3, 4, 5}, outside, bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: 0}, {Key: "items", Value: extras}})
+			if result, err := lists.Adopt(t.Context(), nil); err != nil || result.Done != 1 {
+				t.Errorf("%+v, %v", result, err)
+			}
+			testkit.Healthy(t, lists)
+			equal(t, append(slices.Clone(extras), 0, 3, 4, 5), testkit.Collect(t, lists.All(t.Context(), 1)))
+		}
+	}
+}
+
 // Check names a number of elements outside that every call refuses, and Adopt and Repair bring
 // the list into form. The number of an overflow document may have any type.
 func TestNumbersOfOthers(t *testing.T) {

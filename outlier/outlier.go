@@ -21,13 +21,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // errNotAdopted also says what to do.
 var errNotAdopted = fmt.Errorf("%w: run Adopt", mongopatterns.ErrNotAdopted)
 
-// errWrittenBack is the error of an Add that has to move elements out of such a parent in a transaction of the caller's.
+// errWrittenBack says that an Add has to move elements out of a parent that other code has written back. Add then adopts
+// the list; in a transaction of the caller's it returns the error.
 var errWrittenBack = fmt.Errorf("%w: other code has written the parent back: run Adopt", mongopatterns.ErrNotAdopted)
 
 var errUnclear = fmt.Errorf("%w: other code has written the parent back, and some elements are there twice: decide as the comment of Adopt says",
@@ -247,6 +249,7 @@ type state struct {
 	Flag    bool          // it is an outlier
 	Moved   bson.ObjectID // Options.moved()
 	Outside int64         // elements in overflow documents
+	Counted bool          // Outside is what the parent holds, and not 0 for what is no whole number
 	Of      bson.RawValue // what the projection makes of the array
 }
 
@@ -281,7 +284,9 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 		return s, nil
 	}
 	s.Flag = on && moved
-	s.Outside, _ = doc.Lookup(c.o.OutsideField).AsInt64OK()
+	outside := doc.Lookup(c.o.OutsideField)
+	s.Outside, s.Counted = outside.AsInt64OK()
+	s.Counted = s.Counted && value.Key(outside) == value.Key(number.Int64(s.Outside).Raw())
 	if !s.Flag || s.Outside <= 0 {
 		return s, errNotAdopted
 	}

@@ -166,7 +166,8 @@ func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (extra ex
 
 // Delete deletes a parent and its overflow documents, or returns ErrNotFound if the parent does
 // not exist. If other code deletes the parent, such as another list or pattern, delete the
-// overflow documents yourself, with OverflowFilter and in the same transaction.
+// overflow documents yourself, with OverflowFilter and in the same transaction. Those of a split parent that other
+// code has written back without its flag stay, and Check names them as orphans.
 //
 // Cost: 1 round trip, 1 document deleted, index _id, if it has no overflow. Outliers: 4, and all their
 // documents deleted.

@@ -44,11 +44,10 @@ func (c *core) settle(ctx context.Context, parent state, items []bson.RawValue, 
 }
 
 // writtenBack reports whether a parent shows that other code has written it back from a copy: it has lost the fields of
-// an outlier, or counts what lay outside before elements moved. In a set the elements that are then there twice are
-// known without a comparison.
+// an outlier, or counts what lay outside before elements moved.
 func (c *core) writtenBack(parent state, outside int) bool {
-	if parent.Flag {
-		return !c.o.Set && parent.Outside != int64(outside)
+	if parent.Flag { // in a set, the elements that are then there twice are known without a comparison
+		return !c.o.Set && parent.Counted && parent.Outside != int64(outside)
 	}
 	return parent.Moved.IsZero() && outside > 0
 }
@@ -108,14 +107,14 @@ func (c *core) clarify(ctx context.Context, p *mongopatterns.Problem) error {
 	}
 	unclear, err := c.unclear(ctx, p.ID)
 	if unclear {
-		p.Kind, p.Detail = Unclear, "written back, and some elements are there twice"
+		p.Kind, p.Detail = Unclear, "it was written back, or lacks elements outside, and some elements are there twice"
 	}
 	return err
 }
 
 // compare finds out by content what the array of a parent is that was written back.
 //
-//   - A copy from before the split begins with all that lies outside. Or, if elements were taken out or edited since, it
+//   - A copy from before the split begins with all that lies outside, and goes on. Or, if elements were taken out or edited since, it
 //     begins with the first one and holds the last one and more than half, in their order. It is the whole list.
 //   - A copy without the flag from after the split has none of the elements outside.
 //   - A copy with the flag that is older than a move begins with what has moved since, from the place that it counts.
@@ -129,7 +128,7 @@ func compare(parent state, outside, items []bson.RawValue) (whole bool, rest []b
 		at[older[i]] = i
 	}
 	once := len(at) == len(older)
-	begins, ordered := len(items) >= len(older), true
+	begins, ordered := len(items) > len(older), true
 	var places []int // outside, of the elements of the array
 	leading := 0     // how many of them the array begins with
 	for i, x := range items {
@@ -149,10 +148,10 @@ func compare(parent state, outside, items []bson.RawValue) (whole bool, rest []b
 	switch {
 	case n == 0 && (once || !parent.Flag):
 		return false, items, nil
-	case !parent.Flag && begins && (once || !repetitive(older)):
+	case !parent.Flag && begins && (once && n == len(older) || !once && !repetitive(older)):
 		return true, items, nil
 	case n == 0 || !once || !ordered:
-	case !parent.Flag && leading > 0 && places[0] == 0 && places[n-1] == len(older)-1 && 2*n > len(older):
+	case !parent.Flag && leading > 0 && places[0] == 0 && places[n-1] == len(older)-1 && 2*n > len(older) && len(items) > n:
 		return true, items, nil
 	case parent.Flag && leading == n && int64(places[0]) == parent.Outside && places[n-1]-places[0] == n-1:
 		return false, items[n:], nil

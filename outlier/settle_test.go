@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -493,4 +494,34 @@ func (m *backs) settled(t *testing.T) {
 		t.FailNow()
 	}
 	m.must, m.may = is, map[int]bool{}
+}
+
+// A newest part of equal elements begins with what lies outside, too. It is not taken for the whole list.
+func TestNewestPartOfEqualElements(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ added, removed, newest []string }{
+		{[]string{"a", "b", "x", "x", "x"}, []string{"a", "b"}, []string{"x", "x"}},
+		{[]string{"a", "b", "c", "a", "b", "c"}, nil, []string{"a", "b", "c"}},
+	} {
+		ctx, db := t.Context(), mongotest.Database(t)
+		lists := newLists[int, string](t, db, &outlier.Options{MaxCount: 4, FoldBack: -1})
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+		for _, x := range test.added {
+			add(t, lists, 1, x)
+		}
+		for _, x := range test.removed {
+			testkit.Must(lists.Remove(ctx, 1, x))
+		}
+		newest := testkit.Stored[struct{ Items []string }](t, db.Collection("parents"))[0].Items
+		equal(t, test.newest, newest)
+		testkit.Must(db.Collection("parents").ReplaceOne(ctx, bson.D{}, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: newest}}))
+		before := testkit.Stored[bson.D](t, db.Collection("extras"))
+		if result, err := lists.Adopt(ctx, nil); err != nil || result.Remaining != 1 || result.Done != 0 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		equal(t, before, testkit.Stored[bson.D](t, db.Collection("extras")))
+		if found := problems(t, lists, nil); len(found) != 1 || !strings.Contains(found[0], "unclear") {
+			t.Error(found)
+		}
+	}
 }

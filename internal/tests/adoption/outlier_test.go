@@ -173,7 +173,7 @@ var outlierSays = []sentence{
 			t.Errorf("%v", all)
 		}
 	}},
-	{"Write back a struct of a split parent: its array is the newest part, all that calls see until Adopt", func(t *testing.T, w *world) {
+	{"Write back a struct of a split parent, unless elements have moved since it was read: its array is the newest part, all that calls see until Adopt", func(t *testing.T, w *world) {
 		splitBook(t, w, "struct")
 		inside := writeStruct(t, w, "struct", "12")
 		if all := book(t, w, "struct"); len(all) != inside {
@@ -202,7 +202,7 @@ var outlierSays = []sentence{
 			t.Errorf("%v", all)
 		}
 	}},
-	{"Write back anything between, such as a struct after elements have moved: `Unclear`, you decide", func(t *testing.T, w *world) {
+	{"Write back a struct after elements have moved, or a list with many changes: `Unclear`, you decide", func(t *testing.T, w *world) {
 		splitBook(t, w, "unclear")
 		read := w.stored(t, "books", "unclear")["customers"].(bson.A)
 		moveOn(t, w, "unclear")
