@@ -243,9 +243,9 @@ func (c *arrays) send(ctx context.Context, parts []part, upserts []windows.Upser
 			g.Of.least = c.known.Change(g.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
 		case windows.Unkeyed: // the collection is sharded by another key
 			err = cmp.Or(err, o.Err)
-			c.CountRefused(r, upserts[i], len(p.items), o.Err)
+			c.CountRefused(r, upserts[i].ID(), len(p.items), o.Err)
 		case windows.Refused:
-			c.CountRefused(r, upserts[i], len(p.items), o.Err)
+			c.CountRefused(r, upserts[i].ID(), len(p.items), o.Err)
 		}
 	}
 	return full, err

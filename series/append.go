@@ -21,7 +21,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -341,8 +340,9 @@ func (b *block) marked() bson.Raw {
 // how full the document is: a sixteenth of MaxCount and of MaxBytes. Rows count in shares of MaxCount, so that a row
 // of which a document takes half as many counts twice.
 type room struct {
-	seq           int64
-	shares, bytes int
+	seq    int64
+	shares int64
+	bytes  int
 }
 
 // open selects the document with a block's number if it has room, is of the block's place, and does not hold the block
@@ -392,7 +392,9 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 		}
 		if len(again) > 0 {
 			if err := c.CheckRetry(ctx, attempt, full); err != nil {
-				return r, err
+				if again = c.refuseMisplaced(ctx, again, &r); len(again) > 0 {
+					return r, err
+				}
 			}
 		}
 		blocks = again
@@ -434,18 +436,61 @@ func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Resu
 			c.sharded.Store(true)
 			again, full = append(again, b), o.Err
 		case windows.Refused:
-			b.refused = o.Err
-			c.CountRefused(r, upserts[i], b.rows, o.Err)
+			c.refuse(b, upserts[i].ID(), o.Err, r)
 		}
 	}
 	return again, full, err
+}
+
+// refuseMisplaced refuses blocks whose document is there, but is not of their window by its fields. It returns the others, in a
+// transaction all.
+//
+// Cost: 1 round trip.
+func (c *store) refuseMisplaced(ctx context.Context, blocks []*block, r *mongopatterns.Result) (others []*block) {
+	if txn.Running(ctx) {
+		return blocks
+	}
+	ids := make([]bson.RawValue, len(blocks))
+	for i, b := range blocks {
+		raw, err := bson.Marshal(c.ID(b.Place, b.seq))
+		if err != nil {
+			return blocks
+		}
+		ids[i] = value.Embedded(raw)
+	}
+	places := map[string]string{}
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.D("_id", expr.Op("$in", ids)), options.Find().SetProjection(c.Keys())) {
+		if err != nil {
+			return blocks
+		}
+		places[value.Key(doc.Lookup("_id"))] = c.KeyOf(doc)
+	}
+	for i, b := range blocks {
+		if place, there := places[value.Key(ids[i])]; there && place != b.Key {
+			c.refuse(b, ids[i], c.misplaced(ids[i]), r)
+		} else {
+			others = append(others, b)
+		}
+	}
+	return others
+}
+
+// misplaced is the error of a document that only its _id puts into a window.
+func (c *store) misplaced(id bson.RawValue) error {
+	return fault.Refuse(fault.Of(id, fmt.Errorf("%w: %q or %q has not the value, or not the type, that the _id has", fault.ErrMalformed, c.Series, c.Start)))
+}
+
+// refuse counts a block that nobody can store.
+func (c *store) refuse(b *block, id bson.RawValue, err error, r *mongopatterns.Result) {
+	b.refused = err
+	c.CountRefused(r, id, b.rows, err)
 }
 
 // place assigns blocks the documents to write to, as far as they are known.
 func (c *store) place(blocks []*block) {
 	for _, b := range blocks {
 		b.sure = false
-		shares := b.rows * c.opts.MaxCount / b.most
+		shares := int64(b.rows) * int64(c.opts.MaxCount) / int64(b.most)
 		b.least = c.rooms.Change(b.Key, func(r room) room {
 			if b.sure = r.shares >= shares && r.bytes >= b.bytes; b.sure {
 				r.shares, r.bytes = r.shares-shares, r.bytes-b.bytes
@@ -460,7 +505,7 @@ func (c *store) place(blocks []*block) {
 func (c *store) remember(b *block) {
 	if !b.sure {
 		c.rooms.Change(b.Key, func(room) room {
-			return room{b.seq, c.opts.MaxCount / 16, min(c.opts.MaxBytes/16, largestRoom)}
+			return room{b.seq, int64(c.opts.MaxCount) / 16, min(c.opts.MaxBytes/16, largestRoom)}
 		})
 	}
 }
@@ -486,9 +531,7 @@ func (c *store) locate(ctx context.Context, blocks []*block, r *mongopatterns.Re
 			return nil, n.misplaced
 		}
 		if n.misplaced != nil {
-			b.refused = n.misplaced
-			maintain.Fail(r, c.Coll.Name(), n.id, n.misplaced)
-			r.Failed += int64(b.rows - 1)
+			c.refuse(b, n.id, n.misplaced, r)
 			continue
 		}
 		b.sure = false
@@ -542,11 +585,10 @@ func (c *store) newest(ctx context.Context, blocks []*block) (map[string]*newest
 		n := found[c.KeyOf(doc)]
 		if n == nil {
 			id := doc.Lookup("_id")
-			err := fault.Refuse(fault.Of(id, fmt.Errorf("%w: %q or %q equals that of the window and differs from it, as an array does", fault.ErrMalformed, c.Series, c.Start)))
 			if n = found[c.KeyOfID(id)]; n == nil {
-				return nil, err
+				return nil, c.misplaced(id)
 			}
-			n.id, n.misplaced = id, err
+			n.id, n.misplaced = id, c.misplaced(id)
 		}
 		c.see(n, doc)
 	}

@@ -46,13 +46,22 @@ func TestPlaceInAnArray(t *testing.T) {
 // hands back the rest. So does Adopt.
 func TestOneMisplaced(t *testing.T) {
 	t.Parallel()
+	for name, start := range map[string]any{"an array": bson.A{at(0, 0, 0)}, "another time": at(5, 0, 0), "a text": "noon"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			oneMisplaced(t, start)
+		})
+	}
+}
+
+func oneMisplaced(t *testing.T, start any) {
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	coll, src := db.Collection("c"), db.Collection("src")
 	o := &series.Options{MaxCount: 16}
 	s := open[string, event](t, coll, timeseries.Every(time.Minute), o)
 	appendMany(t, s, "s", event{Timestamp: at(0, 0, 0)}, event{Timestamp: at(0, 1, 0)})
-	testkit.Update(t, coll, bson.D{{Key: "start", Value: at(0, 0, 0)}}, bson.D{{Key: "$set", Value: bson.D{{Key: "start", Value: bson.A{at(0, 0, 0)}}}}})
+	testkit.Update(t, coll, bson.D{{Key: "start", Value: at(0, 0, 0)}}, bson.D{{Key: "$set", Value: bson.D{{Key: "start", Value: start}}}})
 	g, err := series.NewGatherer(open[string, event](t, coll, timeseries.Every(time.Minute), o), nil)
 	testkit.OK(t, err)
 	lost := []event{{Timestamp: at(0, 0, 10)}, {Timestamp: at(0, 0, 11)}}
@@ -195,7 +204,7 @@ func TestTypedByHand(t *testing.T) {
 				testkit.OK(t, err)
 				err = call(fresh())
 				var server mongo.ServerError
-				if err != nil && !errors.Is(err, series.ErrDamaged) && !errors.Is(err, mongopatterns.ErrNotFound) && !errors.Is(err, mongopatterns.ErrConflict) && !errors.As(err, &server) {
+				if err != nil && !errors.Is(err, mongopatterns.ErrMalformed) && !errors.Is(err, mongopatterns.ErrNotFound) && !errors.Is(err, mongopatterns.ErrConflict) && !errors.As(err, &server) {
 					t.Errorf("%s is %v: %s: %v", path, v, name, err)
 				}
 			}

@@ -314,9 +314,9 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 			again, taken = append(again, groups[i]), o.Err
 		case windows.TooLarge, windows.Unkeyed: // a slot has only one place; the collection is sharded by another key
 			err = cmp.Or(err, fault.Of(upserts[i].ID(), o.Err))
-			g.CountRefused(r, upserts[i], rows, o.Err)
+			g.CountRefused(r, upserts[i].ID(), rows, o.Err)
 		case windows.Refused:
-			g.CountRefused(r, upserts[i], rows, o.Err)
+			g.CountRefused(r, upserts[i].ID(), rows, o.Err)
 		}
 	}
 	return again, taken, err

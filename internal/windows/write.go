@@ -244,9 +244,9 @@ func fateOf(e mongo.BulkWriteError) Fate {
 	return Unsent
 }
 
-// CountRefused counts the rows of an upsert that the server refused, and names its document.
-func (f *Frame) CountRefused(r *mongopatterns.Result, u Upsert, rows int, err error) {
-	maintain.Fail(r, f.Coll.Name(), u.ID(), err)
+// CountRefused counts the rows that nobody can store in a document, and names it by its _id.
+func (f *Frame) CountRefused(r *mongopatterns.Result, id bson.RawValue, rows int, err error) {
+	maintain.Fail(r, f.Coll.Name(), id, err)
 	r.Failed += int64(rows - 1)
 }
 
