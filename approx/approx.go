@@ -305,9 +305,7 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 // send updates the documents of keys, outside any transaction of ctx, and returns the indices of
 // those that are not known to be updated. After an error it sends no more.
 func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int) bson.D) (result mongopatterns.Result, left []int, err error) {
-	if mongo.SessionFromContext(ctx) != nil {
-		ctx = mongo.NewSessionContext(ctx, nil)
-	}
+	ctx = mongo.NewSessionContext(ctx, nil)
 	for start := 0; start < len(keys); start += chunk {
 		part := keys[start:min(start+chunk, len(keys))]
 		fail := func(n int) { left = append(left, start+n) }
