@@ -67,7 +67,7 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{BatchSize: 100, Whole: true, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID),
 		expr.Op("$project", append(c.misplaced(), expr.Element(name, size))),
 		c.lookup("_id", expr.Op("$project", onlyID)),
-		expr.Op("$set", expr.D("~of", expr.Cond(moves, "$_id", "$$REMOVE"))),
+		expr.Op("$set", expr.D("~of", expr.Cond(moves, "$_id", bson.MinKey{}))), // a missing field would find null
 		c.join("~of", "sizes", expr.Op("$project", expr.D(name, size))),
 		expr.Op("$set", expr.D(name, expr.Op("$add", expr.Field(name), expr.Op("$sum", expr.Field("sizes."+name)))))}}
 }
