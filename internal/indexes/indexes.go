@@ -122,8 +122,8 @@ func list(ctx context.Context, coll *mongo.Collection) (existing []spec, err err
 	return existing, nil
 }
 
-// EnsureFirst creates an index on a field, unless the collection has one that begins with it and finds all documents.
-// If that one is hidden, EnsureFirst returns an error that wraps ErrIndexConflict.
+// EnsureFirst creates an index on a field, unless the collection has one that begins with it, finds all documents, and is
+// not hidden. It returns an error that wraps ErrIndexConflict if the index that it would create is hidden.
 //
 // Cost: that of Ensure.
 func EnsureFirst(ctx context.Context, coll *mongo.Collection, field string) error {
@@ -137,14 +137,16 @@ func EnsureFirst(ctx context.Context, coll *mongo.Collection, field string) erro
 		if err != nil {
 			continue
 		}
-		_, ordered := first.Value().AsInt64OK()
+		order, ordered := first.Value().AsInt64OK()
 		if first.Key() != field || !ordered || have.Sparse || len(have.PartialFilter) > 0 || have.Collation.Locale != "" {
 			continue
 		}
 		if !have.Hidden {
 			return nil
 		}
-		unused = hidden(coll, have)
+		if elements, _ := have.Key.Elements(); len(elements) == 1 && order == 1 {
+			unused = hidden(coll, have)
+		}
 	}
 	if unused != nil {
 		return unused
