@@ -97,6 +97,7 @@ func hotElections(ctx context.Context, b *bench) []comparison {
 				select {
 				case <-first:
 				case <-ctx.Done():
+				case <-time.After(time.Minute): // something is broken
 				}
 				stop()
 			}()
@@ -112,9 +113,12 @@ func hotElections(ctx context.Context, b *bench) []comparison {
 				})
 			}
 			writers.Wait()
-			times[i] = append(times[i], micros(time.Since(start))/float64(max(stored.Load(), 1)))
+			times[i] = append(times[i], micros(time.Since(start))/float64(stored.Load()))
 			next[i] += 1_000_000
 			check(<-elected)
+			if stored.Load() == 0 {
+				check(errors.New("no review was stored"))
+			}
 		}
 	}
 	b.report("a stored review", "µs", value{byHandName, median(times[0])}, value{packageName, median(times[1])})
