@@ -77,8 +77,8 @@
 //	outlier   {Live: extras, Archived: oldExtras, Field: "book_id"}      // its ParentField
 //	split     {Live: cold, Archived: oldCold, Field: "movie_id"}         // its IDField, without one "_id"
 //
-// An Archive of items, extras or cold documents alone does not know their parents, which still count or show what has
-// left, and from which subset stores it a second time. If the parent stays and its old items go, use one
+// An Archive of items, extras or cold documents alone does not know their parents. They still count and show what has
+// left, and subset stores what they show once more. If the parent stays and its old items go, use one
 // mongopatterns.Transact for each parent: write to the parent, Move those of its items that it does not show, and call
 // Repair of subset for this parent. Its counts then leave them out. Keep their number in a field of yours.
 //

@@ -267,7 +267,7 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 var errArray = fault.New("OwnerField is an array", ErrOwned)
 
 // name writes a parent into children whose OwnerField is free, or whose OwnersField has room. An _id that is on two
-// shards is two documents, so own may count more of them than children.
+// shards is two documents, so own may count more of them than children. It is not promised that such a Link is right.
 func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	named, err := c.own(ctx, p, children)
 	if err != nil || named == int64(len(children)) {

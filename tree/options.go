@@ -68,7 +68,8 @@ type Options struct {
 	LeftField, RightField string
 
 	// OrderField holds an int64 that orders siblings. The library writes it and leaves gaps between siblings.
-	// Beside a number beyond ±2^61, which only other code writes, no node can be placed until Repair has run.
+	// Beside a number beyond ±2^61, no node can be placed until Repair has run. Numbers as large come from other code, or
+	// from Promote where that has left a distance of 2^60 between siblings.
 	// ChildReferences and NestedSets always keep siblings in order and refuse this option. But the roots of
 	// ChildReferences have no order, because no parent lists them; put them under one root if you need an order.
 	// Default none: siblings are not ordered.

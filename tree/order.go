@@ -135,7 +135,8 @@ const orderGap = 1 << 16
 
 // orderMax is the greatest order, and -orderMax the least, that a node may have which gives another its order: no sum or
 // difference of three such numbers and some gaps overflows, as where Promote moves siblings up by the distance between
-// children. Only other code writes greater numbers. It admits times in nanoseconds, such as those of UnixNano.
+// children. It admits times in nanoseconds, such as those of UnixNano. Greater numbers come from other code, or from a
+// Promote between siblings that are as far apart.
 const orderMax = math.MaxInt64 / 4
 
 // gaps order siblings by an OrderField; without one siblings are not ordered.

@@ -142,7 +142,8 @@
 // update operators and without the number, are kept. Edit, Restore and Undo retry after a conflict until their context
 // ends, or for two minutes if it has no deadline. In a transaction of the caller they do not, and the caller retries the
 // transaction. Calls join the transaction of their context. After an error from a call that writes, abort it. A read of
-// the history is in a causally consistent session, so beside a save it misses no revision, whatever it reads from.
+// the history is in a causally consistent session, so beside a save it misses no revision, whatever it reads from; a
+// secondary that is behind makes it wait. If your context has a session, keep causal consistency on in it.
 //
 // The time of a revision is from the clock of the process that saves, and never before that of the previous revision.
 // So AsOf is only as right as the clocks are. After a save by a process whose clock is an hour ahead, the document's

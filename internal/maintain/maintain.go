@@ -33,8 +33,8 @@ type Scan struct {
 	// results must have distinct _ids. Default: a find in the order of _id.
 	Pipeline mongo.Pipeline
 	// Whole is for a step that works on whole documents but reads only Projection: their full sizes bound a
-	// batch. They come in the order of the index that finds them, whose keys must never change. A Pipeline sets
-	// SizeField itself. Default false.
+	// batch. Without a Pipeline they come in the order of the index that finds them, whose keys must never change. A
+	// Pipeline sets SizeField itself. Default false.
 	Whole bool
 	// BatchSize is the default of the call. Default 1000.
 	BatchSize int
@@ -93,8 +93,8 @@ func OfItems(work *mongopatterns.Work, batch int, dryRun bool) (mongopatterns.Wo
 }
 
 // Docs yields the documents that work and scan select, from the primary, in the order of _id. In the order of
-// another index, a document whose key changes meanwhile could be missed. With scan.Whole it reads ten batches
-// at a time.
+// another index, a document whose key changes meanwhile could be missed. A find with scan.Whole reads ten
+// batches at a time.
 func Docs(ctx context.Context, coll *comment.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		filter, size := expr.And(scan.Filter, work.Filter), int32(min(work.BatchSize, 1<<20))
