@@ -133,6 +133,18 @@ func TestTreeWithOtherParents(t *testing.T) {
 	}
 }
 
+// A tree whose roots name themselves is not advised: Adopt would take none of it.
+func TestTreeOfRootsThatNameThemselves(t *testing.T) {
+	t.Parallel()
+	report := dirty(t, "tree: subtrees are read", func(c *labelled) {
+		root, stray := c.docs[0].(bson.D), c.docs[len(c.docs)-1].(bson.D)
+		root[len(root)-1].Value, stray[len(stray)-1].Value = root[0].Value, nil
+	})
+	if got := reason(t, report, "tree"); len(report.Findings) > 0 || !strings.Contains(got, " a parent that names itself: Adopt would leave these and all below them") {
+		t.Errorf("advised %v, %q", named(report), got)
+	}
+}
+
 // A document that names itself makes no third level.
 func TestTwoLevelsAndItself(t *testing.T) {
 	t.Parallel()
