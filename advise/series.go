@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -331,8 +332,7 @@ func (c *collection) edits(s span) (edits, others int64) {
 	for _, w := range c.writes {
 		single := len(w.by) == len(s.ids())+1
 		for _, name := range append(s.ids(), s.at) {
-			moves := slices.ContainsFunc(w.sets, func(set string) bool { return related(set, name) })
-			single = single && equals(w.by, name) && !moves
+			single = single && equals(w.by, name) && w.keeps(name)
 		}
 		if single {
 			edits += w.calls
@@ -341,6 +341,18 @@ func (c *collection) edits(s span) (edits, others int64) {
 		}
 	}
 	return edits, others
+}
+
+// keeps reports a write that leaves the value of a field as its filter has it.
+func (w write) keeps(name string) bool {
+	if w.whole {
+		value := at(w.by, name)
+		if operator, ok := value.(bson.D); ok {
+			value = at(operator, "$eq")
+		}
+		return reflect.DeepEqual(at(w.document, name), value)
+	}
+	return !slices.ContainsFunc(w.sets, func(set string) bool { return related(set, name) && !slices.Contains(w.onNew, set) })
 }
 
 // bucket advises on events, whose fields stay readable for the server, and whose writers may change single ones.
