@@ -212,7 +212,7 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 		if by == "" {
 			return false
 		}
-		l.others[name] = "is kept by " + by
+		l.others[name] = "has the name of a collection that " + by
 		l.not("", name, "", l.others[name])
 		return true
 	}), nil

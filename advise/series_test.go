@@ -137,10 +137,10 @@ func TestCollectionsOfThisLibrary(t *testing.T) {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	report := said(t, db, reads, "series:readings.at", "readings", "")
-	if notes := about(report, "readings_series.adopt"); !slices.Equal(notes, []string{"readings_series.adopt: is kept by bucket and series"}) {
+	if notes := about(report, "readings_series.adopt"); !slices.Equal(notes, []string{"readings_series.adopt: has the name of a collection that bucket and series keep"}) {
 		t.Errorf("%q", notes)
 	}
-	if notes := strings.Join(about(report, "gym_locks"), "; "); strings.Contains(notes, "is kept by") {
+	if notes := strings.Join(about(report, "gym_locks"), "; "); strings.Contains(notes, "has the name of") {
 		t.Errorf("%s", notes)
 	}
 }
