@@ -51,7 +51,7 @@ func TestTypesAreCounted(t *testing.T) {
 	}{
 		{nil, "lists, err := outlier.New[int32, string]("},
 		{int64(1) << 40, "lists, err := outlier.New[int64, string]("},
-		{"x", "// any: _id: int in 599 documents, string in 1 document (counted)\nlists, err := outlier.New[any, string]("},
+		{"x", "// any: things, _id: int in 599 documents, string in 1 document (counted)\nlists, err := outlier.New[any, string]("},
 	} {
 		report := dirty(t, "outlier: few very long lists", func(c *labelled) {
 			if test.id != nil {
@@ -333,7 +333,7 @@ func TestExtrefReasons(t *testing.T) {
 	}
 	// One customer has another type of _id.
 	typed := dirty(t, joined, func(c *labelled) { c.sources[0].(bson.D)[0].Value = "x" })
-	if !slices.Equal(named(typed), []string{"extref:things"}) || !strings.HasPrefix(typed.Findings[0].Code, "// any: _id: int in ") {
+	if !slices.Equal(named(typed), []string{"extref:things"}) || !strings.HasPrefix(typed.Findings[0].Code, "// any: things_source, _id: int in ") {
 		t.Errorf("advised %v", typed.Findings)
 	}
 	// One order has several customers.
