@@ -71,7 +71,8 @@ func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins)
 	for _, o := range []struct{ name, value, otherwise string }{
 		{"Path", j.inside(), ""}, {"IDField", j.within(j.local), "_id"}, {"VersionField", j.within(j.version()), "version"},
 	} {
-		if o.value != "" && (j.inside() == "" || o.value != o.otherwise) { // without a Path none has a default
+		// Beside the reference, IDField is required and the version is not the document's own.
+		if o.value != "" && (j.inside() == "" || o.value != o.otherwise) {
 			options += fmt.Sprintf("%s: %q,\n", o.name, o.value)
 		}
 	}
