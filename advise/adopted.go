@@ -23,10 +23,10 @@ var marks = []struct {
 	{"attribute", map[string]string{"attributes": "array"}, []string{"attribute"}},
 }
 
-// aside are the ends of the names of collections that a package keeps beside that of the user, and the packages.
-var aside = map[string]string{".adopt": "bucket and series", "_locks": "tree", ".migrations": "schemaversion"}
+// aside are the ends of the names of collections that packages keep beside that of the user.
+var aside = map[string]string{".adopt": "bucket and series keep", "_locks": "tree keeps", ".migrations": "schemaversion keeps"}
 
-// keeper are the packages that keep a collection beside another one, "" if it is of the user.
+// keeper says which packages keep a collection of this name beside another one, "" if none does. The name alone decides.
 func keeper(name string, all []string) string {
 	for end, packages := range aside {
 		if base, ok := strings.CutSuffix(name, end); ok && slices.Contains(all, base) {

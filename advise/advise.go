@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -212,7 +213,7 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 		if by == "" {
 			return false
 		}
-		l.others[name] = "is kept by " + by
+		l.others[name] = "has the name of a collection that " + by
 		l.not("", name, "", l.others[name])
 		return true
 	}), nil
@@ -341,12 +342,15 @@ func (l *looker) failed(ctx context.Context, err error, pattern string, c *colle
 	return nil
 }
 
+// anyType is a type parameter in the Code of a finding.
+var anyType = regexp.MustCompile(`[\[ ]any[,\]]`)
+
 // found adds a finding. Look leaves it out if the library manages the collection already.
 func (l *looker) found(f Finding) {
 	if f.Adopt == "" {
 		f.Adopt = adoption(f)
 	}
-	if strings.Contains(f.Code, "any") {
+	if anyType.MatchString(f.Code) {
 		var mixed []string
 		for _, name := range append([]string{f.Collection}, f.others...) {
 			if c := l.all[name]; c != nil {

@@ -401,7 +401,7 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 		kinds = "several types (" + s.kind + ")"
 	}
 	if goType(s.kind) == "any" {
-		c.mixed = append(c.mixed, fmt.Sprintf("// any: the values are of several types of %s\n", s.kind))
+		c.several("the values", s.kind)
 	}
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: s.above, Fields: sparse,

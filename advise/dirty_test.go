@@ -51,7 +51,7 @@ func TestTypesAreCounted(t *testing.T) {
 	}{
 		{nil, "lists, err := outlier.New[int32, string]("},
 		{int64(1) << 40, "lists, err := outlier.New[int64, string]("},
-		{"x", "// any: _id: int in 599 documents, string in 1 document (counted)\nlists, err := outlier.New[any, string]("},
+		{"x", "// any: things, _id: int in 599 documents, string in 1 document (counted)\nlists, err := outlier.New[any, string]("},
 	} {
 		report := dirty(t, "outlier: few very long lists", func(c *labelled) {
 			if test.id != nil {
@@ -130,6 +130,18 @@ func TestTreeWithOtherParents(t *testing.T) {
 		case !strings.Contains(strings.Join(report.Findings[0].Against, " "), test.want):
 			t.Errorf("%s: %q", test.name, report.Findings[0].Against)
 		}
+	}
+}
+
+// A tree whose roots name themselves is not advised: Adopt would take none of it.
+func TestTreeOfRootsThatNameThemselves(t *testing.T) {
+	t.Parallel()
+	report := dirty(t, "tree: subtrees are read", func(c *labelled) {
+		root, stray := c.docs[0].(bson.D), c.docs[len(c.docs)-1].(bson.D)
+		root[len(root)-1].Value, stray[len(stray)-1].Value = root[0].Value, nil
+	})
+	if got := reason(t, report, "tree"); len(report.Findings) > 0 || !strings.Contains(got, " a parent that names itself: Adopt would leave these and all below them") {
+		t.Errorf("advised %v, %q", named(report), got)
 	}
 }
 
@@ -218,8 +230,8 @@ func TestExtrefOfDottedReference(t *testing.T) {
 	}
 }
 
-// A subdocument with the _id of another document is a copy already, with what was written into it by hand. What mostly
-// differs from the source is none, and stays.
+// A subdocument with the _id of another document is a copy already, with what was written into it by hand. What
+// differs from the source in more than a few documents stays.
 func TestExtrefOfCopiesByHand(t *testing.T) {
 	printing(t)
 	t.Parallel()
@@ -229,7 +241,10 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 	}))
 	for name, id := range map[string]string{"orders": "_id", "mails": "id"} {
 		insert(t, db.Collection(name), times(400, func(i int) bson.D {
-			doc := bson.D{{Key: id, Value: i % 200}, {Key: "name", Value: fmt.Sprint("n", i%200)}, {Key: "rate", Value: i % 200}}
+			doc := bson.D{{Key: id, Value: i % 200}, {Key: "name", Value: fmt.Sprint("n", i%200)}, {Key: "rate", Value: 1000 + i%200}}
+			if i%10 == 3 {
+				doc[2].Value = i % 200
+			}
 			switch {
 			case i < 4:
 				doc[1].Value = "as it was"
@@ -258,7 +273,8 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 		f := report.Findings[0]
 		prints(t, report.Findings)
 		if against := strings.Join(f.Against, " "); !strings.Contains(f.Code, test.code) || !strings.Contains(f.Adopt, `references.Adopt(ctx, "`+test.name+`.customer", nil)`) ||
-			!strings.Contains(against, "customer.name, written by hand, becomes the copy") || !strings.Contains(against, "customer.rate is there, and differs from customers.rate too often") {
+			!strings.Contains(against, "customer.name, written by hand, becomes the copy: 4 of 400 differ from customers.name (counted) and would be overwritten") ||
+			!strings.Contains(against, "customer.rate is there, and 40 of 400 differ from customers.rate (counted), too many to overwrite") {
 			t.Errorf("%s\n%s\n%s", f.Code, f.Adopt, against)
 		}
 		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
@@ -291,6 +307,58 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 		"", "profiles", "the reference is the _id, and the package takes another field")
 }
 
+// Copies by hand beside the reference are judged as those inside of a subdocument. A version that is no whole number is not
+// of extref.
+func TestExtrefOfCopiesByHandBeside(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "email", Value: fmt.Sprint("e", i)}, {Key: "rate", Value: 1000 + i}}
+	}))
+	insert(t, db.Collection("orders"), times(400, func(i int) bson.D {
+		rate := 1000 + i%200
+		if i%10 == 3 {
+			rate = 7
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: i % 200}, {Key: "customer_name", Value: fmt.Sprint("n", i%200)}, {Key: "customer_rate", Value: rate}, {Key: "customer_version", Value: "v2"}}
+	}))
+	join := sends(t, 100, `{"aggregate": "orders", "pipeline": [{"$match": {"_id": {"$lt": 50}}}, {"$lookup": {"from": "customers", "localField": "customer", "foreignField": "_id", "as": "of"}},
+		{"$project": {"of.name": 1, "of.email": 1, "of.rate": 1}}]}`)
+	report := said(t, db, join, "extref:orders.customer", "orders", "")
+	if len(report.Findings) == 0 {
+		return
+	}
+	f := report.Findings[0]
+	prints(t, report.Findings)
+	const code = `	IDField:      "customer",
+	VersionField: "customer_copy_version",
+	Fields:       []extref.Field{{Path: "email", As: "customer_email"}, {Path: "name", As: "customer_name"}, {Path: "rate", As: "customer_copy_rate"}},
+`
+	if against := strings.Join(f.Against, " "); !strings.Contains(f.Code, code) || strings.Contains(against, "customer_version") ||
+		!strings.Contains(against, "customer_rate is there, and 40 of 400 differ from customers.rate (counted), too many to overwrite") {
+		t.Errorf("%s\n%s", f.Code, against)
+	}
+	// What is printed.
+	references, err := extref.New[int32, bson.D](db.Collection("customers"), []extref.Target{{
+		Collection:   db.Collection("orders"),
+		IDField:      "customer",
+		VersionField: "customer_copy_version",
+		Fields:       []extref.Field{{Path: "email", As: "customer_email"}, {Path: "name", As: "customer_name"}, {Path: "rate", As: "customer_copy_rate"}},
+	}}, nil)
+	testkit.OK(t, err)
+	if result, err := references.Adopt(t.Context(), "orders", nil); err != nil || result.Done != 400 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	said(t, db, join, "", "orders", "documents have the copies already: customer_email")
+	// With a version of extref there are copies of other fields.
+	_, err = db.Collection("orders").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "customer_version", Value: 1}}}, {Key: "$unset", Value: bson.D{{Key: "customer_email", Value: ""}}}})
+	testkit.OK(t, err)
+	if report := said(t, db, join, "extref:orders.customer", "orders", ""); len(report.Findings) > 0 && !strings.Contains(strings.Join(report.Findings[0].Against, " "), "customer_version is there already") {
+		t.Errorf("%q", report.Findings[0].Against)
+	}
+}
+
 // Where extref is not advised, the note has the reason that applies, and no other.
 func TestExtrefReasons(t *testing.T) {
 	t.Parallel()
@@ -321,7 +389,7 @@ func TestExtrefReasons(t *testing.T) {
 	}
 	// One customer has another type of _id.
 	typed := dirty(t, joined, func(c *labelled) { c.sources[0].(bson.D)[0].Value = "x" })
-	if !slices.Equal(named(typed), []string{"extref:things"}) || !strings.HasPrefix(typed.Findings[0].Code, "// any: _id: int in ") {
+	if !slices.Equal(named(typed), []string{"extref:things"}) || !strings.HasPrefix(typed.Findings[0].Code, "// any: things_source, _id: int in ") {
 		t.Errorf("advised %v", typed.Findings)
 	}
 	// One order has several customers.

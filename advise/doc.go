@@ -109,10 +109,10 @@
 //
 // A collection that no scan reads in Options.MaxTime, from about 800,000 documents or 400 MB on, is estimated. Look
 // reads about 20 ranges of _id, each of 2,000 documents at most, and counts by the index for how many documents each
-// range stands. Lists (outlier, subset), references (extref, and relation's finds one by one) and what the data shows
-// without queries have such estimates, with an interval for 95 % of the cases. If the ranges differ too much, or follow
-// the order of _id, or _ids are texts or documents, Look only says how long -max-time has to be. Everything else that
-// cannot be counted in the time is listed as Unknown.
+// range stands. Lists (outlier, subset), references (extref, computed, and relation but for embedded children) and what
+// the data shows without queries have such estimates, with an interval for 95 % of the cases. If the ranges differ too
+// much, or follow the order of _id, or _ids are texts or documents, Look only says how long -max-time has to be.
+// Everything else that cannot be counted in the time is listed as Unknown.
 //
 // Real data is dirty. If up to 5 % of the documents have another shape (a string among numbers, a list of
 // parents, a reference to nothing or to itself), this does not hide a finding of attribute, tree or extref. The

@@ -14,13 +14,14 @@ import (
 // all want the same few fields of it, the reference names a document in extrefFound of
 // those that have it, there are extrefRatio such reads or more, or they join extrefJoined documents or more, for each copy
 // that the writes seen would have to change, and at least as many reads as writes of the reference. Finds one by one
-// count as reads as well.
+// count as reads as well. A copy by hand of which extrefStale or less differ from the source becomes the copy.
 const (
 	extrefReads  = 50
 	extrefFields = 5
 	extrefFound  = 0.95
 	extrefRatio  = 10
 	extrefJoined = 100
+	extrefStale  = 0.05
 )
 
 // joins are the $lookups from one field to the _id of a collection.
@@ -43,17 +44,29 @@ func (j joins) inside() string {
 	return ""
 }
 
-// copyAt is where the copy of a field is: customer.name beside customer._id, and customer_name beside customer.
+// copyAt is where the copy of a field is: customer.name beside customer._id, and customer_name beside customer. Where that
+// holds something else it is customer._id_name, and customer_copy_name.
 func (j joins) copyAt(path string) string {
 	name := path[strings.LastIndex(path, ".")+1:]
-	if in := j.inside(); in != "" && !slices.Contains(j.apart, path) {
+	in, apart := j.inside(), slices.Contains(j.apart, path)
+	switch {
+	case in != "" && !apart:
 		return in + "." + name
+	case in == "" && apart:
+		return j.local + "_copy_" + name
 	}
 	return j.local + "_" + name
 }
 
 // version is where the copy has its version.
 func (j joins) version() string { return j.copyAt("version") }
+
+// managed reports a version of extref, which is a whole number, under either name.
+func (j joins) managed(c *collection) bool {
+	other := j
+	other.apart = []string{"version"}
+	return c.has(j.version(), "int", "long") || c.has(other.version(), "int", "long")
+}
 
 // target is the collection with the copies, as extref names it.
 func (j joins) target(collection string) string { return collection + after(".", j.inside(), "") }
@@ -157,7 +170,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		arrays = append(arrays, d(path, d("$type", "array")))
 	}
 	copied := !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(j.copyAt(path)) })
-	if copied && (j.inside() == "" || c.has(j.version())) { // without a version they were written by hand
+	if copied && (j.inside() == "" || j.managed(c)) { // without a version they were written by hand
 		l.not(pattern, c.name, j.local, "documents have the copies already: "+j.copyAt(j.fields[0]))
 		return nil
 	}
@@ -302,16 +315,16 @@ func (c command) without(j joins) bson.D {
 	return with(c.body, "pipeline", stages)
 }
 
-// byHand says of fields that are there without extref what becomes of them. Where most differ from the source, they are no
-// copies.
+// byHand says of fields that are there without extref what becomes of them. If more than a few differ from the source they
+// stay as they are, because they are no copies or must not follow, and the copy gets another name.
 func (l *looker) byHand(ctx context.Context, c, source *collection, j *joins) (against []string, err error) {
 	if source.has("version") {
 		against = append(against, fmt.Sprintf("Documents of %s have a field version: unless it is that of extref, name another one in Options.VersionField.", source.name))
 	}
-	if j.inside() == "" {
-		return against, nil
-	}
-	if c.has(j.version()) {
+	if there := j.version(); c.has(there) { // Adopt passes over what has a version
+		if j.managed(c) {
+			against = append(against, there+" is there already: if it is that of extref, add the fields to its target instead.")
+		}
 		j.apart = append(j.apart, "version")
 	}
 	for _, path := range j.fields {
@@ -323,12 +336,17 @@ func (l *looker) byHand(ctx context.Context, c, source *collection, j *joins) (a
 		if err != nil {
 			return nil, err
 		}
-		if float64(high[0]) > (1-danglingShare)*float64(low[1]) {
+		how := counted
+		if l.slow(c) {
+			how = guessed
+		}
+		differ := fmt.Sprintf("%s of %s %s from %s.%s (%s)", group(high[0]), group(high[1]), verb(high[0], "differ"), source.name, path, how)
+		if float64(high[0]) > extrefStale*float64(low[1]) {
 			j.apart = append(j.apart, path)
-			against = append(against, fmt.Sprintf("%s is there, and differs from %s.%s too often to be a copy of it: the copy gets another name.", here, source.name, path))
+			against = append(against, fmt.Sprintf("%s is there, and %s, too many to overwrite: the copy gets another name.", here, differ))
 			continue
 		}
-		against = append(against, fmt.Sprintf("%s, written by hand, becomes the copy: Adopt sets it as it is in the source where it differs, unless the field is Frozen.", here))
+		against = append(against, fmt.Sprintf("%s, written by hand, becomes the copy: %s and would be overwritten by Adopt, unless the field is Frozen.", here, differ))
 	}
 	return against, nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/visible"
 )
 
 // The Go that findings print. It names options of other packages: all of it is here,
@@ -69,7 +71,8 @@ func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins)
 	for _, o := range []struct{ name, value, otherwise string }{
 		{"Path", j.inside(), ""}, {"IDField", j.within(j.local), "_id"}, {"VersionField", j.within(j.version()), "version"},
 	} {
-		if o.value != "" && (j.inside() == "" || o.value != o.otherwise) { // without a Path none has a default
+		// Beside the reference, IDField is required and the version is not the document's own.
+		if o.value != "" && (j.inside() == "" || o.value != o.otherwise) {
 			options += fmt.Sprintf("%s: %q,\n", o.name, o.value)
 		}
 	}
@@ -202,9 +205,14 @@ func (l *looker) counting(ctx context.Context, c *collection, what string, kinds
 	}
 	kind := common(names)
 	if goType(kind) == "any" {
-		c.mixed = append(c.mixed, fmt.Sprintf("// any: %s: %s (counted)\n", what, all.text()))
+		c.several(what, all.text()+" (counted)")
 	}
 	return kind
+}
+
+// several notes why the printed code has any.
+func (c *collection) several(what, kinds string) {
+	c.mixed = append(c.mixed, "// any: "+visible.Name(fmt.Sprintf("%s, %s: %s", c.name, what, kinds))+"\n")
 }
 
 // kinds are types of values, and how many documents have each.

@@ -115,7 +115,13 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 		l.not(pattern, c.name, s.order, "some documents have an array there, which no page can be continued from")
 		return nil
 	}
-	s.fixed = slices.DeleteFunc(slices.Clone(s.fixed), several) // no index has two arrays
+	arrays := 0 // no index has two
+	s.fixed = slices.DeleteFunc(slices.Clone(s.fixed), func(name string) bool {
+		if several(name) {
+			arrays++
+		}
+		return several(name) && arrays > 1
+	})
 	explain := bson.D{{Key: "explain", Value: s.deepest.asFind()}, {Key: "verbosity", Value: "executionStats"}}
 	check, err := l.check(ctx, explain, "executionStats", "totalKeysExamined")
 	if err == nil && check.Answer == 0 { // no index serves it

@@ -52,12 +52,14 @@ type part struct {
 }
 
 type write struct {
-	calls  int64
-	by     bson.D // its filter
-	sets   []string
-	inside []string // those of them in lists, and lists that elements are taken from
-	whole  bool     // a replacement, or what cannot be told
-	orders bson.D   // lists that are kept in an order, by it
+	calls    int64
+	by       bson.D // its filter
+	sets     []string
+	onNew    []string // those of them that only a new document gets, by $setOnInsert
+	inside   []string // those of them in lists, and lists that elements are taken from
+	whole    bool     // a replacement, or what cannot be told
+	document bson.D   // of a replacement
+	orders   bson.D   // lists that are kept in an order, by it
 }
 
 // add sums up a command, also what it reads of other collections.
@@ -348,11 +350,14 @@ func writeOf(update any, calls int64) write {
 	}
 	for _, operator := range document {
 		if !strings.HasPrefix(operator.Key, "$") {
-			w.whole = true
+			w.whole, w.document = true, document
 			return w
 		}
 		names := keys(operator.Value)
 		w.sets = append(w.sets, names...)
+		if operator.Key == "$setOnInsert" {
+			w.onNew = append(w.onNew, names...)
+		}
 		for _, name := range names {
 			list, element := cutElement(name)
 			if element || slices.Contains([]string{"$pull", "$pullAll", "$pop"}, operator.Key) {

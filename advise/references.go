@@ -1,7 +1,6 @@
 package advise
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -39,7 +38,9 @@ func (l *looker) referencing(ctx context.Context, c *collection) error {
 		if source != nil {
 			done[f.path] = true
 			for _, look := range looks {
-				err = cmp.Or(err, look(ctx, c, f.path, source))
+				if failed := look(ctx, c, f.path, source); err == nil { // the others look all the same
+					err = failed
+				}
 			}
 		}
 		if err != nil {
@@ -140,7 +141,7 @@ func (c *collection) copies(reference string, source *collection) (out []twin) {
 // stale looks for copies of fields of a source that differ from them, where most are the same.
 func (l *looker) stale(ctx context.Context, c *collection, reference string, source *collection) error {
 	pairs := c.copies(reference, source)
-	if len(pairs) == 0 || c.has(joins{local: reference}.version()) { // those of extref follow
+	if len(pairs) == 0 || (joins{local: reference}).managed(c) { // those of extref follow
 		return nil
 	}
 	compared := bson.D{{Key: "_id", Value: 0}}

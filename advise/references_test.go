@@ -39,6 +39,7 @@ func TestReferencesThatDisagree(t *testing.T) {
 	}
 	insert(t, db.Collection("orders"), times(300, order))
 	insert(t, db.Collection("managed"), times(300, func(i int) bson.D { return append(order(i)[:3], bson.E{Key: "user_id_version", Value: 1}) }))
+	insert(t, db.Collection("labelled"), times(300, func(i int) bson.D { return append(order(i)[:3], bson.E{Key: "user_id_version", Value: "v2"}) }))
 	insert(t, db.Collection("posts"), times(100, func(i int) bson.D {
 		list := bson.A{ids[100+6*i], ids[101+6*i], ids[102+6*i]}
 		if i == 7 {
@@ -72,6 +73,7 @@ func TestReferencesThatDisagree(t *testing.T) {
 	want := map[string]string{
 		"data:stale:orders.by.name":    "5 of 300 copies of users.name differ from it",
 		"data:stale:orders.userName":   "5 of 300 copies of users.name differ from it",
+		"data:stale:labelled.userName": "5 of 300 copies of users.name differ from it",
 		"data:onesided:posts.comments": "2 of 299 references to comments are to a document that does not name this one in comments.post",
 		"data:onesided:comments.post":  "3 of 300 references to posts are to a document that lacks this one in posts.comments",
 	}

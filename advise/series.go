@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -105,9 +106,11 @@ func (l *looker) key(ctx context.Context, c *collection, s span) (key string, ag
 		var names, series []string
 		for _, k := range all {
 			names = append(names, k.kind)
+			nothing := k.kind == "null" || k.kind == "undefined"
 			switch {
-			case k.kind == "missing":
-				lacking = k.n
+			case k.kind == "missing", nothing && len(s.more) == 0: // no _id is null, but a part of one may be
+				lacking += k.n
+			case nothing:
 			case slices.Contains(numbers, k.kind): // the server takes 3 and 3.0 for one
 				series = append(series, "number")
 			default:
@@ -122,7 +125,9 @@ func (l *looker) key(ctx context.Context, c *collection, s span) (key string, ag
 		}
 		if slices.Sort(series); len(slices.Compact(series)) > 1 {
 			against = append(against, fmt.Sprintf("%s has values of several types (counted: %s): 3 and \"3\" become two series, unless you make them one type first.", name, all.text()))
-			c.mixed = append(c.mixed, fmt.Sprintf("// any: %s: %s (counted)\n", name, all.text()))
+			if len(s.more) == 0 && key == "any" {
+				c.several(name, all.text()+" (counted)")
+			}
 		}
 	}
 	if len(s.more) > 0 {
@@ -281,11 +286,6 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		return nil // emptied meanwhile
 	}
 	// A packed number takes 8 bytes at most, and so does a time; those that change little take a part of a byte.
-	least := c.size - c.count*8*int64(len(numeric)+1) - integer(batch[0], "rest")
-	if least <= 0 {
-		l.not(pattern, c.name, s.at, "what is packed could take as many bytes")
-		return nil
-	}
 	slices.Sort(numeric)
 	values := l.values(c, numeric)
 	windows := int64(days) + check.Answer
@@ -293,6 +293,11 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		windows = int64(days/28) + check.Answer
 	}
 	sums := windows * int64(statsBytes*len(values)+len(strings.Join(values, "")))
+	least := c.size - c.count*8*int64(len(numeric)+1) - integer(batch[0], "rest") - sums
+	if least <= 0 {
+		l.not(pattern, c.name, s.at, "what is packed could take as many bytes")
+		return nil
+	}
 	key, against := l.key(ctx, c, s)
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: s.at,
@@ -308,7 +313,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 			{"reads", c.reads(), seen},
 		},
 		Saving: Interval{
-			Low: max(least-sums, 0), High: max(c.size-c.count, least), Before: c.size,
+			Low: least, High: max(c.size-c.count-sums, least), Before: c.size,
 			Unit: "bytes", What: "of the documents; those of an index on " + s.text() + " and " + s.at + " besides",
 		},
 		Code: seriesCode(c, s, key, window, values), Adopt: measurementsAdoption(c, s, true), try: trySeries(c, s, window, values),
@@ -331,8 +336,7 @@ func (c *collection) edits(s span) (edits, others int64) {
 	for _, w := range c.writes {
 		single := len(w.by) == len(s.ids())+1
 		for _, name := range append(s.ids(), s.at) {
-			moves := slices.ContainsFunc(w.sets, func(set string) bool { return related(set, name) })
-			single = single && equals(w.by, name) && !moves
+			single = single && equals(w.by, name) && w.keeps(name)
 		}
 		if single {
 			edits += w.calls
@@ -341,6 +345,18 @@ func (c *collection) edits(s span) (edits, others int64) {
 		}
 	}
 	return edits, others
+}
+
+// keeps reports a write that leaves the value of a field as its filter has it.
+func (w write) keeps(name string) bool {
+	if w.whole {
+		value := at(w.by, name)
+		if operator, ok := value.(bson.D); ok {
+			value = at(operator, "$eq")
+		}
+		return reflect.DeepEqual(at(w.document, name), value)
+	}
+	return !slices.ContainsFunc(w.sets, func(set string) bool { return related(set, name) && !slices.Contains(w.onNew, set) })
 }
 
 // bucket advises on events, whose fields stay readable for the server, and whose writers may change single ones.

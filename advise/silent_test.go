@@ -383,16 +383,20 @@ func TestSeriesOfAllKinds(t *testing.T) {
 	insert(t, db.Collection("corrected"), times(600, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: i}, {Key: "host", Value: fmt.Sprint("h", i%2)}, {Key: "value", Value: i}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}}
 	}))
-	change := func(n int64, filter string) []advise.Query {
+	change := func(n int64, filter, update string) []advise.Query {
 		return append(sends(t, 30, `{"find": "corrected", "filter": {"host": "h1", "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`),
-			sends(t, n, `{"update": "corrected", "updates": [{"q": `+filter+`, "u": {"$set": {"value": 7}}}]}`)...)
+			sends(t, n, `{"update": "corrected", "updates": [{"q": `+filter+`, "u": `+update+`}]}`)...)
 	}
 	const single = `{"host": "h1", "at": {"$date": "2026-01-01T00:01:00Z"}}`
-	said(t, db, change(10, single), "bucket:corrected.at", "corrected", "")
-	said(t, db, change(11, single), "", "corrected", "11 updates of single documents were seen, and 30 reads of a range")
-	said(t, db, change(1, `{"_id": 7}`), "", "corrected", "updates or deletes of single documents were seen")
-	moved := sends(t, 1, `{"update": "corrected", "updates": [{"q": `+single+`, "u": {"$set": {"at": {"$date": "2026-01-02T00:00:00Z"}}}}]}`)
-	said(t, db, append(change(9, single), moved...), "", "corrected", "updates or deletes of single documents were seen")
+	const value = `{"$set": {"value": 7}}`
+	for _, update := range []string{value, `{"$set": {"value": 7}, "$setOnInsert": ` + single + `}`, strings.TrimSuffix(single, "}") + `, "value": 7}`} {
+		said(t, db, change(10, single, update), "bucket:corrected.at", "corrected", "")
+	}
+	said(t, db, change(11, single, value), "", "corrected", "11 updates of single documents were seen, and 30 reads of a range")
+	said(t, db, change(1, `{"_id": 7}`, value), "", "corrected", "updates or deletes of single documents were seen")
+	for _, moves := range []string{`{"$set": {"at": {"$date": "2026-01-02T00:00:00Z"}}}`, `{"host": "h2", "at": {"$date": "2026-01-01T00:01:00Z"}, "value": 7}`, `[{"$set": {"value": 7}}]`} {
+		said(t, db, change(1, single, moves), "", "corrected", "updates or deletes of single documents were seen")
+	}
 }
 
 // Fields are found where they are of several types, few of one name, or without an index, and else it is said why not.

@@ -143,6 +143,9 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	case float64(links.found-links.self) < treeFound*float64(links.named):
 		l.not(pattern, c.name, g.field, links.astray())
 		return nil
+	case links.under > 0:
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%s a parent that names itself: Adopt would leave these and all below them, so set the parent of a root to null first", has(links.under)))
+		return nil
 	case links.named >= c.count:
 		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")
 		return nil
@@ -222,6 +225,7 @@ func (l *looker) ancestors(ctx context.Context, c *collection, field string) ([]
 type links struct {
 	named, found, self, grand, parents int64
 	arrays                             int64 // of named, and not of found
+	under                              int64 // of found: those whose parent names itself
 	// derived is a field whose last ancestor is the parent: a list of them, or a path between delimiters.
 	derived string
 }
@@ -304,6 +308,7 @@ func (l *looker) links(ctx context.Context, c *collection, field string) (links,
 			bson.E{Key: "arrays", Value: sum("$named", d("$isArray", "$_id"))},
 			bson.E{Key: "found", Value: sum("$named", d("$and", bson.A{single, d("$gt", bson.A{d("$size", "$found"), 0})}))},
 			bson.E{Key: "self", Value: d("$sum", "$self")},
+			bson.E{Key: "under", Value: sum(d("$subtract", bson.A{"$named", "$self"}), d("$gt", bson.A{"$self", 0}))},
 			bson.E{Key: "grand", Value: sum("$named", d("$and", bson.A{single, exists(d("$first", "$found.up")), d("$ne", bson.A{d("$first", "$found.up"), "$_id"})}))},
 		)),
 	})
@@ -311,7 +316,7 @@ func (l *looker) links(ctx context.Context, c *collection, field string) (links,
 		return links{}, err
 	}
 	n := func(name string) int64 { return integer(batch[0], name) }
-	out := links{n("named"), n("found"), n("self"), n("grand"), n("parents"), n("arrays"), ""}
+	out := links{n("named"), n("found"), n("self"), n("grand"), n("parents"), n("arrays"), n("under"), ""}
 	for i, name := range candidates {
 		if float64(n(fmt.Sprint("derived", i))) >= treeFound*float64(out.named) {
 			out.derived = name

@@ -457,7 +457,8 @@ func windowOf(name string) timeseries.Window {
 	return timeseries.Days(nil)
 }
 
-// measurement cuts a document into its series and the rest, without its _id, as the printed Adopt does.
+// measurement cuts a document into its series and the rest, without its _id and the series, as the Adopt does that is
+// printed for several fields. That for one field is without a function.
 func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
 	for _, name := range s.ids() {
 		if _, err := doc.LookupErr(name); err != nil {

@@ -31,6 +31,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -225,12 +226,23 @@ func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Rep
 	return exitNothing, nil
 }
 
-// whyNot are the report's reasons not to advise a pattern, or else what it advises.
+// several is what a note about collections together has in the place of a name.
+var several = regexp.MustCompile(`^[\d,]+ collections?$`)
+
+// whyNot are the report's reasons not to advise a pattern, or else not to look at the collection, or else what it advises
+// and which collections it left out.
 func whyNot(report *advise.Report, name string) string {
-	var reasons, advised []string
+	_, place, _ := strings.Cut(name, ":")
+	var reasons, whole, left, advised []string
 	for _, n := range slices.Concat(report.NotAdvised, report.Unknown) {
-		if strings.TrimPrefix(n.Name(), "unknown:") == name {
+		switch {
+		case strings.TrimPrefix(n.Name(), "unknown:") == name:
 			reasons = append(reasons, n.Reason)
+		case n.Pattern != "" || n.Path != "":
+		case place == n.Collection || strings.HasPrefix(place, n.Collection+"."):
+			whole = append(whole, n.Collection+" "+n.Reason)
+		case several.MatchString(n.Collection):
+			left = append(left, n.Collection+" left out: "+n.Reason)
 		}
 	}
 	for _, f := range report.Findings {
@@ -239,10 +251,14 @@ func whyNot(report *advise.Report, name string) string {
 	switch {
 	case reasons != nil:
 		return strings.Join(reasons, "; ")
+	case whole != nil:
+		return strings.Join(whole, "; ")
 	case advised != nil:
-		return "nothing else was seen than for " + strings.Join(advised, ", ")
+		reasons = append(reasons, "nothing else was seen than for "+strings.Join(advised, ", "))
+	default:
+		reasons = append(reasons, "nothing was seen that any pattern would save")
 	}
-	return "nothing was seen that any pattern would save"
+	return strings.Join(append(reasons, left...), "; ")
 }
 
 // reported is how many findings, queries, indexes, remarks and unknowns a report has, advised how many of them call for something.

@@ -235,6 +235,18 @@ func TestNoReport(t *testing.T) {
 // -try copies into a scratch database, prints promise and measurement, and leaves nothing.
 func TestTry(t *testing.T) {
 	db := books(t, 300)
+	if err := db.CreateCollection(t.Context(), "logs", options.CreateCollection().SetCapped(true).SetSizeInBytes(1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	var lines []any
+	for i := range 120 {
+		lines = append(lines, bson.D{{Key: "_id", Value: i}})
+	}
+	for name, docs := range map[string][]any{"logs": lines, "few": lines[:3], "books_locks": lines[:3]} {
+		if _, err := db.Collection(name).InsertMany(t.Context(), docs); err != nil {
+			t.Fatal(err)
+		}
+	}
 	uri := mongotest.URI(t)
 	for _, test := range []struct {
 		args []string
@@ -246,7 +258,11 @@ func TestTry(t *testing.T) {
 		{[]string{"-try", "outlier", "books.buyers", "-try-uri", uri, "-json"}, exitNothing, `"saved":`},
 		{[]string{"-try", "outlier", "books.buyers", "-try-uri", uri, "-try-documents", "20"}, exitFailed, "copy more"},
 		{[]string{"-try", "subset", "books.buyers", "-try-uri", uri}, exitFailed, "subset:books.buyers is not advised: half of the lists have up to 1 element"},
-		{[]string{"-try", "tree", "books.parent", "-try-uri", uri}, exitFailed, "tree:books.parent is not advised: nothing else was seen than for outlier:books.buyers"},
+		{[]string{"-try", "tree", "books.parent", "-try-uri", uri}, exitFailed, "tree:books.parent is not advised: nothing else was seen than for outlier:books.buyers; 1 collection left out: fewer than 100 documents each"},
+		{[]string{"-try", "outlier", "logs.lines", "-try-uri", uri}, exitFailed, "outlier:logs.lines is not advised: logs is capped"},
+		{[]string{"-try", "outlier", "few.lines", "-try-uri", uri, "-collection", "few"}, exitFailed, "outlier:few.lines is not advised: few has 3 documents, fewer than 100"},
+		{[]string{"-try", "outlier", "few.lines", "-try-uri", uri, "-max-commands", "4"}, exitFailed, "the budget was spent before"},
+		{[]string{"-try", "outlier", "books_locks.lines", "-try-uri", uri}, exitFailed, "books_locks has the name of a collection that tree keeps"},
 		{[]string{"-try", "outlier", "books.buyers"}, exitFailed, "-try-uri"},
 	} {
 		var out, notes strings.Builder
