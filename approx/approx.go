@@ -272,14 +272,12 @@ func (c *core) of(key bson.RawValue) bson.D {
 	if c.KeyField == "_id" {
 		return expr.D("_id", value.Equal(key))
 	}
-	filter := expr.D(c.KeyField, expr.D("$eq", key, "$not", anArray))
+	filter := expr.D(c.KeyField, expr.D("$eq", key, "$not", expr.AnArray))
 	for _, above := range fieldpath.Above(c.KeyField) {
-		filter = append(filter, expr.Element(above, expr.Op("$not", anArray)))
+		filter = append(filter, expr.Element(above, expr.NotArray))
 	}
 	return filter
 }
-
-var anArray = expr.Fixed(expr.Op("$type", "array"))
 
 // chunk limits the writes of one command.
 const chunk = 1000

@@ -49,10 +49,9 @@ type core struct {
 
 // prepare encodes the expressions that are the same in every call.
 func (c *core) prepare() {
-	// document replaces an array in StateField, because a $set below it would write into each element. stamp sets the
-	// time and raises the epoch; over ends leases, marks and failures.
-	state := expr.Field(c.StateField)
-	c.document = expr.Op("$set", expr.Fixed(expr.D(c.StateField, expr.Cond(expr.Op("$isArray", state), expr.Literal(bson.D{}), state))))
+	// document replaces an array in StateField; stamp sets the time and raises the epoch; over ends leases, marks and
+	// failures.
+	c.document = expr.Op("$set", expr.Fixed(bson.D{expr.Unarrayed(c.StateField)}))
 	epoch := expr.Fixed(c.raised("epoch"))
 	c.stamp = expr.D(c.state("at"), "$$NOW", c.state("epoch"), epoch)
 	c.over = expr.D(c.state("until"), "$$REMOVE", c.state("by"), "$$REMOVE", c.state("dirty"), "$$REMOVE", c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")
@@ -76,7 +75,7 @@ func (c *core) unchanged(epoch bson.RawValue) bson.E {
 	if epoch.Type != 0 {
 		return expr.Element(c.state("epoch"), value.Equal(epoch))
 	}
-	return expr.Element("$or", bson.A{expr.D(c.state("epoch"), nil), expr.D(c.StateField, expr.Op("$type", "array"))})
+	return expr.Element("$or", bson.A{expr.D(c.state("epoch"), nil), expr.D(c.StateField, expr.AnArray)})
 }
 
 // raised returns the expression for the number after the one in a field of the state. What is no number counts as 0:

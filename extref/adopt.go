@@ -111,7 +111,7 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 	these := in(c.o.KeyField, slices.Collect(maps.Values(keys)))
 	var first []mongo.WriteModel
 	if !t.Unversioned {
-		none := append(slices.Clone(these), expr.Element(c.o.VersionField, expr.D("$eq", nil, "$not", isArray)))
+		none := append(slices.Clone(these), expr.Element(c.o.VersionField, expr.D("$eq", nil, "$not", expr.AnArray)))
 		first = append(first, mongo.NewUpdateManyModel().SetFilter(none).SetUpdate(expr.Op("$set", expr.D(c.o.VersionField, int64(0)))))
 	}
 	if err := c.hold(ctx, these, first...); err != nil {

@@ -71,7 +71,7 @@ func (c *core) derive() {
 	c.ways = slices.Compact(c.ways)
 	c.before = options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.Before)
 	c.after = options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.After)
-	version := expr.D("$type", bson.A{"int", "long"}, "$not", isArray, "$gte", 0, "$lt", int64(maxVersion))
+	version := expr.D("$type", bson.A{"int", "long"}, "$not", expr.AnArray, "$gte", 0, "$lt", int64(maxVersion))
 	c.raisable = expr.Element("$or", expr.Fixed(bson.A{
 		expr.D(c.o.VersionField, expr.Op("$exists", false)), expr.D(c.o.VersionField, version)}))
 }

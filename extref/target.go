@@ -77,8 +77,6 @@ func moved(filter bson.D, path func(string) string) bson.D {
 // the whole command fails. So every write also has conditions on the shape.
 
 var (
-	isArray  = expr.Fixed(expr.Op("$type", "array"))
-	notArray = expr.Fixed(expr.Op("$not", isArray))
 	// passable is the condition that an update can create a field below a path: it holds a
 	// document or nothing.
 	passable = expr.Fixed(expr.Op("$not", expr.Op("$type", bson.A{"double", "string", "array", "binData", "undefined",
@@ -89,13 +87,13 @@ var (
 // sound is the conditions on a well-formed copy of the source with this key.
 func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 	out := make(bson.D, 0, 1+len(more)+len(t.ways)+len(t.outer))
-	itself := expr.D("$eq", key, "$not", isArray) // not an array that holds it
+	itself := expr.D("$eq", key, "$not", expr.AnArray) // not an array that holds it
 	out = append(out, expr.Element(t.IDField, itself))
 	out = append(out, more...)
 	for _, way := range t.ways {
 		condition := passable
 		if strings.HasPrefix(t.IDField, way+".") { // the key is below it
-			condition = notArray
+			condition = expr.NotArray
 		}
 		out = append(out, expr.Element(way, condition))
 	}
@@ -106,7 +104,7 @@ func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 func (t *target) proper(key bson.RawValue, more ...bson.E) bson.D {
 	out := t.holding(t.sound(key, more...))
 	for _, step := range t.outer {
-		out = append(out, expr.Element(step, notArray))
+		out = append(out, expr.Element(step, expr.NotArray))
 	}
 	return out
 }
@@ -153,7 +151,7 @@ func unlike(fields []Field, have func(Field) bson.RawValue, path func(Field) str
 		switch v.Type {
 		case 0:
 		case bson.TypeUndefined: // which $eq refuses
-			condition = expr.D("$type", "undefined", "$not", isArray)
+			condition = expr.D("$type", "undefined", "$not", expr.AnArray)
 		default:
 			condition = expr.D("$eq", v, "$type", int32(int8(v.Type)),
 				"$not", expr.Op("$elemMatch", expr.Op("$eq", v)))

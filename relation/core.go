@@ -83,12 +83,12 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 
 // list excludes documents whose list is null, or any other value that $pull refuses.
 func (e end) list(filter bson.D) bson.D {
-	return append(slices.Clip(filter), expr.Element(e.field, expr.Op("$type", "array")))
+	return append(slices.Clip(filter), expr.Element(e.field, expr.AnArray))
 }
 
 // single excludes documents whose OwnerField is an array, because an equality also matches its elements.
 func (e end) single(filter bson.D) bson.D {
-	return append(slices.Clip(filter), expr.Element(e.field, expr.Op("$not", expr.Op("$type", "array"))))
+	return append(slices.Clip(filter), expr.Element(e.field, expr.NotArray))
 }
 
 // of returns the references from each of the IDs, by value.Key of the ID. A document without references has an empty

@@ -704,7 +704,7 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 	if parse == nil {
 		parse = parseTime
 	}
-	text := expr.D("$type", "string", "$not", expr.Op("$type", "array")) // also not a list of strings
+	text := expr.D("$type", "string", "$not", expr.AnArray) // also not a list of strings
 	scan := maintain.Scan{Filter: expr.D(g.Start, text), Projection: g.Keys(), Whole: true, BatchSize: windows.WholeBatch}
 	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {

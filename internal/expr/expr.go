@@ -47,6 +47,18 @@ func IsType(v any, names ...string) bson.D {
 // Array returns v if it is an array, else the empty array.
 func Array(v any) bson.D { return Cond(Op("$isArray", v), v, bson.A{}) }
 
+// AnArray and NotArray are what a filter asks of a field. An equality is also met by an array that holds the value, so
+// {$eq: v, $not: AnArray} is one without.
+var (
+	AnArray  = Fixed(Op("$type", "array"))
+	NotArray = Fixed(Op("$not", AnArray))
+)
+
+// Unarrayed sets a field to {} if it holds an array, because a $set below it would write into each element.
+func Unarrayed(path string) bson.E {
+	return Element(path, Cond(Op("$isArray", Field(path)), Literal(bson.D{}), Field(path)))
+}
+
 // Let returns in, where Var(name) is v.
 func Let(name string, v, in any) bson.D {
 	return Op("$let", bson.D{{Key: "vars", Value: bson.D{{Key: name, Value: v}}}, {Key: "in", Value: in}})

@@ -182,7 +182,7 @@ func Above(paths []string) (out mongo.Pipeline) {
 			}
 			above := strings.Join(names[:depth], ".")
 			if !known[above] {
-				set = append(set, expr.Element(above, expr.Cond(expr.Op("$isArray", expr.Field(above)), expr.Literal(bson.D{}), expr.Field(above))))
+				set = append(set, expr.Unarrayed(above))
 			}
 			known[above] = true
 		}
