@@ -208,6 +208,7 @@ var general = map[int]bool{
 	unauthorized: true, 18: true, 8: true, 8000: true, 371: true, // rights, and a server that takes no writes of users
 	46: true, 112: true, 246: true, 251: true, 225: true, 244: true, 256: true, // locks, transactions
 	43: true, 175: true, // cursors and plans that somebody has ended
+	216: true, 14031: true, // a database that moves to another shard, a disk that is full
 	20: true, 26: true, 59: true, 72: true, 9: true, 115: true, 263: true, // commands that no document could pass
 	28667: true, 388: true, // what is too large is the transaction, not the document
 }

@@ -80,7 +80,7 @@ func TestRefused(t *testing.T) {
 		{fmt.Errorf("x: %w", write(14)), true}, {mongo.BulkWriteException{WriteErrors: []mongo.BulkWriteError{{WriteError: mongo.WriteError{Code: 121}}}}, true},
 		{fmt.Errorf("x: %w", fault.Refuse(errors.New("local"))), true}, {nil, false}, {errors.New("local"), false}, {context.Canceled, false}, {context.DeadlineExceeded, false},
 		{mongo.CommandError{Code: 112}, false}, {mongo.CommandError{Code: 189}, false}, {mongo.CommandError{Code: 13}, false},
-		{write(371), false}, {mongo.CommandError{Code: 43}, false}, {mongo.CommandError{Code: 175}, false},
+		{write(371), false}, {mongo.CommandError{Code: 43}, false}, {mongo.CommandError{Code: 175}, false}, {write(216), false}, {write(14031), false},
 		{mongo.CommandError{Code: 290}, false}, {mongo.CommandError{Code: 11601}, false}, {write(79), false}, {mongo.CommandError{Code: 1}, true},
 		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 79}}, false},
 		{mongo.CommandError{Code: 2, Labels: []string{"TransientTransactionError"}}, false},
