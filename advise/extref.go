@@ -14,7 +14,8 @@ import (
 // all want the same few fields of it, the reference names a document in extrefFound of
 // those that have it, there are extrefRatio such reads or more, or they join extrefJoined documents or more, for each copy
 // that the writes seen would have to change, and at least as many reads as writes of the reference. Finds one by one
-// count as reads as well. A copy by hand of which extrefStale or less differ from the source becomes the copy.
+// count as reads as well. A field that was copied by hand becomes the copy if at most extrefStale of its values differ
+// from the source.
 const (
 	extrefReads  = 50
 	extrefFields = 5
@@ -31,7 +32,7 @@ type joins struct {
 	finds       int64     // one for each document, of the calls that are no $lookup
 	fields      []string  // of the other collection; nil: all, or not known
 	seen        []command // some of them, with values and calls
-	apart       []string  // fields whose names beside the reference hold something else
+	apart       []string  // fields whose copies need another name, because documents have something else there
 }
 
 // inside is the subdocument of a reference that is its _id or id, and so is a copy already; "" for another reference.
@@ -44,8 +45,8 @@ func (j joins) inside() string {
 	return ""
 }
 
-// copyAt is where the copy of a field is: customer.name beside customer._id, and customer_name beside customer. Where that
-// holds something else it is customer._id_name, and customer_copy_name.
+// copyAt is the path of the copy of a field: customer.name beside customer._id, and customer_name beside customer. If
+// documents have something else there, it is customer._id_name or customer_copy_name.
 func (j joins) copyAt(path string) string {
 	name := path[strings.LastIndex(path, ".")+1:]
 	in, apart := j.inside(), slices.Contains(j.apart, path)

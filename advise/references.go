@@ -52,7 +52,8 @@ func (l *looker) referencing(ctx context.Context, c *collection) error {
 	return nil
 }
 
-// source is the first collection of which most values of a field name a document, nil without one.
+// source returns the collection that a field refers to: the first one in which most of its values are an _id. It returns nil
+// if there is none.
 func (l *looker) source(ctx context.Context, c *collection, f field) (*collection, error) {
 	least := 1
 	if slices.Contains(numbers, f.kind) {

@@ -99,7 +99,8 @@ func (d *Distinct[ID, V]) Filter(key ID) bson.D { return d.core.filter(key) }
 // Add counts values of a key. It writes the key when Every of its registers are raised. It writes
 // everything that waits when Interval has passed or MaxKeys is exceeded. The more values a key has
 // had, the longer a raised register waits, so set an Interval or call Flush. A value that was
-// counted before costs nothing; with Existing that holds for keys that are known to have a document. After an error nothing is lost, and nothing counts twice.
+// counted before costs nothing. With Existing this holds for keys that are known to have a document.
+// After an error nothing is lost, and nothing counts twice.
 //
 // Cost: mostly none; 1 round trip and 1 document written at every Every-th register that is raised, index
 // KeyField. When it flushes, that of Flush.

@@ -298,7 +298,8 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 		result.Done++
 	case errors.Is(err, mongopatterns.ErrNotFound):
 		result.Skipped++
-	case errors.Is(err, errNotArray), errors.Is(err, errUnclear) && !txn.Running(ctx): // the caller's cannot go on, because arrange has written the parent
+	// arrange has written the parent before it finds that the list is unclear, so the caller's transaction cannot go on.
+	case errors.Is(err, errNotArray), errors.Is(err, errUnclear) && !txn.Running(ctx):
 		result.Remaining++
 	case (fault.Refused(err) || errors.Is(err, mongopatterns.ErrInvalid)) && !w.Strict && !txn.Running(ctx): // the others of the batch are still done
 		maintain.Fail(result, c.coll.Name(), id, err)

@@ -114,8 +114,9 @@ func (c *core) clarify(ctx context.Context, p *mongopatterns.Problem) error {
 
 // compare finds out by content what the array of a parent is that was written back.
 //
-//   - A copy from before the split begins with all that lies outside, and goes on. Or, if elements were taken out or edited since, it
-//     begins with the first one and holds the last one and more than half, in their order. It is the whole list.
+//   - A copy from before the split begins with all that lies outside, and goes on. It is the whole list. Elements may
+//     have been taken out or edited since, if it begins with the first one and holds the last one and more than half,
+//     in their order.
 //   - A copy without the flag from after the split has none of the elements outside.
 //   - A copy with the flag that is older than a move begins with what has moved since, from the place that it counts.
 //

@@ -337,8 +337,8 @@ func (b *block) marked() bson.Raw {
 }
 
 // A room is the document of a window to write to next, and how much this process may add before it checks
-// how full the document is: a sixteenth of MaxCount and of MaxBytes. Rows count in shares of MaxCount, so that a row
-// of which a document takes half as many counts twice.
+// how full the document is: a sixteenth of MaxCount and of MaxBytes. A document may be full of fewer rows than MaxCount,
+// if they are large. Such a row counts as several shares: as two if half of MaxCount fill the document.
 type room struct {
 	seq    int64
 	shares int64

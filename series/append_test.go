@@ -231,7 +231,7 @@ func TestWideMeasurements(t *testing.T) {
 	}
 }
 
-// A small measurement, of which a document takes many, gives a writer no room for as many large ones.
+// After a small measurement a writer may add many like it without a look, but not as many large ones.
 func TestRoomOfAnother(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")

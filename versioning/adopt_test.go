@@ -345,16 +345,9 @@ func TestAdoptBeforeTheHistory(t *testing.T) {
 	}
 }
 
-// A row that changes between its read and its write keeps the change and is Remaining; the
-// next run adopts it.
-func TestAdoptHistoryBesideAnEdit(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	b := newByHand(t)
-	for _, id := range []string{"edited", "deleted", "left"} {
-		b.save(t, id, 1, 1)
-	}
-	meanwhile := func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
+// meanwhile reads rows as read does, and edits or deletes some that it has read.
+func (b byHand) meanwhile(ctx context.Context) func(bson.Raw) (*versioning.Revision[bson.Raw], error) {
+	return func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
 		var err error
 		switch one := (bson.D{{Key: "_id", Value: row.Lookup("_id")}}); row.Lookup("of").StringValue() {
 		case "edited":
@@ -364,7 +357,18 @@ func TestAdoptHistoryBesideAnEdit(t *testing.T) {
 		}
 		return second2(b.read(row))(err)
 	}
-	if r, err := b.d.AdoptRevisions(ctx, meanwhile, nil); err != nil || r.Done != 1 || r.Remaining != 1 || r.Skipped != 1 {
+}
+
+// A row that changes between its read and its write keeps the change and is Remaining; the
+// next run adopts it.
+func TestAdoptHistoryBesideAnEdit(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	b := newByHand(t)
+	for _, id := range []string{"edited", "deleted", "left"} {
+		b.save(t, id, 1, 1)
+	}
+	if r, err := b.d.AdoptRevisions(ctx, b.meanwhile(ctx), nil); err != nil || r.Done != 1 || r.Remaining != 1 || r.Skipped != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err := b.d.AdoptRevisions(ctx, b.read, nil); err != nil || r.Done != 1 || r.Remaining != 0 {
@@ -391,20 +395,10 @@ func TestAdoptHistoryOfLargeRows(t *testing.T) {
 	}
 	testkit.Insert(t, b.rows, bson.D{{Key: "_id", Value: "first"}, {Key: "policy_id", Value: "twice"}, {Key: "revision", Value: 1}, {Key: "change", Value: bson.D{{Key: "at", Value: month(1)}}},
 		{Key: "document", Value: bson.D{{Key: "_id", Value: "twice"}}}})
-	meanwhile := func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
-		var err error
-		switch one := (bson.D{{Key: "_id", Value: row.Lookup("_id")}}); row.Lookup("of").StringValue() {
-		case "edited":
-			_, err = b.rows.UpdateOne(ctx, one, bson.D{{Key: "$set", Value: bson.D{{Key: "n", Value: 77}}}})
-		case "deleted":
-			_, err = b.rows.DeleteOne(ctx, one)
-		}
-		return second2(b.read(row))(err)
-	}
 	if r, err := b.d.AdoptRevisions(ctx, b.read, &mongopatterns.Work{DryRun: true}); err != nil || r.Done != 6 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	r, err := b.d.AdoptRevisions(ctx, meanwhile, nil)
+	r, err := b.d.AdoptRevisions(ctx, b.meanwhile(ctx), nil)
 	if err != nil || r.Done != 3 || r.Remaining != 1 || r.Skipped != 1 || r.Failed != 1 || r.Failures[0].ID.StringValue() != "twice" {
 		t.Errorf("%+v, %v", r, err)
 	}
