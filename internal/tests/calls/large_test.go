@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -148,6 +149,9 @@ func TestTooLargeADocument(t *testing.T) {
 		"of many levels": {0, nest(180), []string{"levels of documents and arrays", "holder: "}},
 	} {
 		for name, call := range writings {
+			if !scale.Third(shape + name) {
+				continue
+			}
 			t.Run(shape+"/"+name, func(t *testing.T) {
 				ctx, db := t.Context(), mongotest.Database(t)
 				c, d := db.Collection("c"), db.Collection("d")

@@ -83,12 +83,15 @@ func all() ([]campaign, error) {
 		campaign{"moves/writes", tests + "sweep", `^TestWhileChunksMove$/^writes$`},
 		campaign{"elections", tests + "failover", `^TestFailover$`},
 		campaign{"kills", tests + "killed", `^TestKilled`},
+		campaign{"tables/arguments", tests + "calls", `^TestArgumentsAreLiteral$|^TestArrayForAValue$`},
+		campaign{"tables/values", tests + "calls", `^TestValuesAreLiteral$|^TestTooLargeADocument$`},
 		campaign{"exactlyonce", tests + "exactlyonce", `^TestExactlyOnce$`},
 		campaign{"classifier", "./advise", `^TestClassifier$`},
 		campaign{"labels", tests + "labels", `^TestAdvice$`},
 		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
 		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
 		campaign{"pairs", tests + "pairs", `^TestPairs$`},
+		campaign{"benchmarks", "./cmd/patternbench", `^TestCases$`},
 		campaign{"privileges", tests + "privileges", `^TestPrivileges$`},
 	), nil
 }

@@ -5,6 +5,7 @@ package scale
 import (
 	"flag"
 	"fmt"
+	"hash/fnv"
 )
 
 var (
@@ -28,6 +29,13 @@ func Of[T any](small, part, whole T) T {
 
 // Whole reports whether everything runs.
 func Whole() bool { return Of(false, false, true) }
+
+// Third reports whether the case of that name runs: in a small run about a third of them do, and the seed says which.
+func Third(name string) bool {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, Seed(), " ", name)
+	return Of(h.Sum64()%3 == 0, true, true)
+}
 
 // Seed returns the seed of the random cases.
 func Seed() uint64 { return *seed }
