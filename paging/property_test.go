@@ -328,6 +328,9 @@ func TestUnsortableValuesAreMet(t *testing.T) {
 		bson.Undefined{}, bson.Undefined{},
 	} {
 		for id, around := range map[int][]any{-1: withNull, 98: around, 99: withNull} {
+			if !scale.Third(fmt.Sprint(i, id)) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%d %T %v", i, bad, id), func(t *testing.T) {
 				unsortableIsMet(t, db.Collection(fmt.Sprint("list", i, id)), bson.D{{Key: "_id", Value: id}, {Key: "s", Value: bad}}, around, i%2 == 0)
 			})

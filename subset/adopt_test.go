@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
@@ -136,6 +137,9 @@ func TestWritesAdopt(t *testing.T) {
 		"rise":              {change(1, d("$set", d("rank", 5))), nil, 0, nil},
 	} {
 		for name, shape := range shapes {
+			if !scale.Third(write + name) {
+				continue
+			}
 			t.Run(write+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				db := mongotest.Database(t)

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -35,6 +36,9 @@ func TestConvert(t *testing.T) {
 	pairs = append(pairs, [2]int{8, 9}, [2]int{9, 8})
 	for _, p := range pairs {
 		from, to := all[p[0]], all[p[1]]
+		if !scale.Third(from.name + to.name) {
+			continue
+		}
 		t.Run(from.name+" to "+to.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -135,7 +136,7 @@ func TestDeleteOtherRepresentation(t *testing.T) {
 			derives := as != tree.ParentReferences && as != tree.ChildReferences
 			names := other != tree.ChildReferences && other != tree.MaterializedPath // a parent
 			for policy := mongopatterns.Restrict; policy <= mongopatterns.Unlink; policy++ {
-				if other == as || !derives && policy != mongopatterns.Restrict {
+				if other == as || !derives && policy != mongopatterns.Restrict || !scale.Third(fmt.Sprint(other, as, policy)) {
 					continue
 				}
 				t.Run(fmt.Sprint(other, " as ", as, " ", policy), func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -80,6 +81,9 @@ func TestOrderBesideInsert(t *testing.T) {
 					return err
 				},
 			} {
+				if !scale.Third(fmt.Sprint(rep, count, name)) {
+					continue
+				}
 				t.Run(fmt.Sprint(rep, count, name), func(t *testing.T) {
 					t.Parallel()
 					coll := mongotest.Database(t).Collection("nodes")
@@ -147,6 +151,9 @@ func TestOrderAtTheEnds(t *testing.T) {
 			// A whole number, but not of a type that the library computes with.
 			"decimal": {int64(0), bson.NewDecimal128(0x3040000000000000, 5), c.double},
 		} {
+			if !scale.Third(name + kind) {
+				continue
+			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				ctx := t.Context()

@@ -93,7 +93,7 @@ func TestDeltasBesidePlainWrites(t *testing.T) {
 func TestMemoryOfAChain(t *testing.T) { // not in parallel: it measures what the process holds
 	ctx, db := t.Context(), mongotest.Database(t)
 	h := testkit.Must(versioning.New[int, bson.D](db.Collection("current"), db.Collection("revisions"), &versioning.Options{SnapshotEvery: 1000}))
-	const size, edits = 1 << 19, 100
+	const size, edits = 1 << 19, 50
 	inside := func(n int) bson.D {
 		return bson.D{{Key: "text", Value: strings.Repeat("x", size)}, {Key: "n", Value: n}}
 	}

@@ -1,6 +1,6 @@
 // Campaigns runs tests for longer than go test ./... does: faults at every command, faults that last, Adopt beside old
-// code, elections, killed processes, shards, moving chunks, generated databases, labelled collections, numbers of all types
-// beside each other, settings of clients, users with few rights.
+// code, elections, killed processes, shards, moving chunks, generated databases, labelled collections, models and tables
+// of packages, settings of clients, users with few rights.
 // Run it in the root of the module:
 //
 //	go run ./internal/tests/campaigns                            a part of each, with a new seed
@@ -37,12 +37,16 @@ type campaign struct {
 	pattern string // of go test -run
 }
 
+// whole is the pattern of all tests of a package.
+const whole = "^Test"
+
 // without are the packages that a kind of campaign has nothing to run for: they write nothing, or there is nothing to adopt.
 var without = map[string][]string{
 	"sweep":    {"advise", "mongotest", "timeseries", "paging", "polymorphic"},
 	"lasting":  {"advise", "mongotest", "timeseries"},
 	"shards":   {"advise", "mongotest", "timeseries", "paging", "polymorphic", "mongopatterns"},
 	"adoption": {"advise", "mongotest", "timeseries", "paging", "prealloc", "approx", "mongopatterns"},
+	"packages": {"advise", "mongotest", "mongopatterns"}, // all tests of the package, with its models and tables
 }
 
 // settings are those of a client.
@@ -67,6 +71,9 @@ func all() ([]campaign, error) {
 		if !slices.Contains(without["shards"], p) {
 			out = append(out, campaign{"shards/" + p, tests + "sweep", `^TestSharded$/^` + p + `\.`})
 		}
+		if !slices.Contains(without["packages"], p) {
+			out = append(out, campaign{"packages/" + p, "./" + p, whole})
+		}
 		if !slices.Contains(without["adoption"], p) {
 			out = append(out, campaign{"adoption/" + p, tests + "adoption", `^TestAdoption$/^` + p + `(,|_|$)`})
 		}
@@ -88,8 +95,6 @@ func all() ([]campaign, error) {
 		campaign{"exactlyonce", tests + "exactlyonce", `^TestExactlyOnce$`},
 		campaign{"classifier", "./advise", `^TestClassifier$`},
 		campaign{"labels", tests + "labels", `^TestAdvice$`},
-		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
-		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
 		campaign{"pairs", tests + "pairs", `^TestPairs$`},
 		campaign{"benchmarks", "./cmd/patternbench", `^TestCases$`},
 		campaign{"privileges", tests + "privileges", `^TestPrivileges$`},

@@ -24,6 +24,9 @@ func TestCampaigns(t *testing.T) {
 	every := testkit.Value[[]campaign](t)(all())
 	test := regexp.MustCompile(`^\^(Test\w+)`)
 	for _, c := range every {
+		if c.pattern == whole {
+			continue
+		}
 		name := test.FindStringSubmatch(c.pattern)[1]
 		found := false
 		for _, path := range testkit.Value[[]string](t)(filepath.Glob(c.folder + "/*_test.go")) {
