@@ -53,9 +53,6 @@ func (l *lists) audit(e *engine, n node, s *place, children []node) (found []fin
 	return append(found, several)
 }
 
-// auditRoots: the roots have no order.
-func (l *lists) auditRoots(*engine, []node) []finding { return nil }
-
 // elements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
 // order.
 func (l *lists) elements(n node, children []node) (detail string, keep []bson.RawValue) {

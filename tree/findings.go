@@ -27,7 +27,7 @@ const (
 	ownFields  remedy = iota
 	newWay            // the node, and all below it, get another way up
 	newRoot           // so they do, and the node becomes a root, which needs Options.MakeRoots
-	newNumbers        // none are needed: shape.renumber repairs all such findings
+	newNumbers        // none are needed: numbers.renumber repairs all such findings
 )
 
 // problem describes what is wrong with n in the tree that is checked, with the value that the field has now.
@@ -242,8 +242,8 @@ func (e *engine) lookAtRoots(ctx context.Context) ([]finding, error) {
 		return nil, err
 	}
 	found := e.disorder(noNode, roots)
-	if e.converts {
+	if e.converts || e.to.numbers == nil {
 		return found, nil
 	}
-	return append(found, e.to.auditRoots(e, roots)...), nil
+	return append(found, e.to.numbers.auditRoots(e, roots)...), nil
 }

@@ -186,10 +186,10 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 		}
 		w.Progress(result)
 	}
-	if result.Done+result.Skipped == 0 {
+	if t.c.numbers == nil || result.Done+result.Skipped == 0 {
 		return result, nil
 	}
-	_, err = t.c.renumber(ctx, false)
+	_, err = t.c.numbers.renumber(ctx, false)
 	return result, err
 }
 

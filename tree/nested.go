@@ -53,11 +53,8 @@ func (s nestedSets) descendantsOf(n node, _ int) bson.D {
 	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right))
 }
 
-// numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets. Every write that
-// changes numbers takes the lock, because it shifts the numbers of nodes anywhere in the tree.
+// numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets.
 type numbers struct{ oneParent }
-
-func (s numbers) alwaysLocks() bool { return true }
 
 // stretch is a range of numbers that move by the same amount; both ends belong to it.
 type stretch struct{ from, to, by int64 }

@@ -100,8 +100,6 @@ type shape interface {
 	arrange(ctx context.Context, items []*item) error
 	// addChildren is the update of an existing node that gets children by a Load.
 	addChildren(children []bson.RawValue) bson.D
-	// renumber ends a call that wrote many nodes. In NestedSets it numbers them, and returns how many it wrote.
-	renumber(ctx context.Context, dry bool) (written int64, err error)
 
 	upkeep
 }
@@ -124,9 +122,8 @@ type upkeep interface {
 	// fieldsOf returns the tree fields of a node with this parent, nil for a root, and these children.
 	fieldsOf(parent *node, children []node) bson.D
 	// audit finds problems that do not depend on the way up: wrong elements of lists, numbers, and IDs that cannot
-	// be in a path. auditRoots does so for the roots as siblings.
-	audit(e *engine, n node, s *place, children []node) []finding
-	auditRoots(e *engine, roots []node) []finding
+	// be in a path.
+	audit(e *engine, n node, at *place, children []node) []finding
 	// prepareAdoption prepares a batch for the mode adoptingPlaces: it reads the children, and finds what has to be written
 	// besides the fields of the nodes. stale says that a parent has changed since the engine saw it.
 	prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
@@ -194,6 +191,7 @@ func layoutOf(kind Representation, o *Options) layout {
 type core struct {
 	*store
 	shape
+	numbers *numbers // nil except in NestedSets
 
 	ancestors, crumbs []bson.RawValue // the encoded stages for runFrom
 }
@@ -213,7 +211,8 @@ func (s *store) core() *core {
 		l.representation = pathShape{s}
 	case NestedSets:
 		l.representation = nestedSets{s}
-		return &core{store: s, shape: families{l, numbers{l}}}
+		n := numbers{l}
+		return &core{store: s, shape: families{l, n}, numbers: &n}
 	}
 	return &core{store: s, shape: families{l, gaps{l}}}
 }
