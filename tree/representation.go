@@ -130,7 +130,7 @@ type upkeep interface {
 	// makeRoot returns the writes that make a root of a node and keep all below it there.
 	makeRoot(n node) []mongo.WriteModel
 	// cut returns the writes that open a cycle that n lies on and that a node outside leads to.
-	cut(n node, s *place) []mongo.WriteModel
+	cut(n node, at *place) []mongo.WriteModel
 }
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.
