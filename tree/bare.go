@@ -69,11 +69,8 @@ func (s *store) withBare(match bson.D, n node) bson.D {
 	return expr.Op("$or", bson.A{match, s.bareUnder(equal(n.id))})
 }
 
-// allChildren is the filter for the children of a node, the bare ones too.
-func (l oneParent) allChildren(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
-
-// allChildren is that of oneParent, for all five representations.
-func (c *core) allChildren(n node) bson.D { return c.withBare(c.childrenOf(n), n) }
+// childrenAndBare is the filter for the children of a node, the bare ones too.
+func (l oneParent) childrenAndBare(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
 
 // bareMax bounds the bare nodes that Cascade reads, to find out whether they are below.
 const bareMax = 10_000

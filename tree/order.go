@@ -279,7 +279,7 @@ func (g gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.Write
 	} else if first, err = g.orderAfterRoots(ctx, d.x); err != nil {
 		return nil, err
 	}
-	return append(models, update(g.allChildren(d.x), expr.Op("$inc", expr.D(field, first-low)))), nil
+	return append(models, update(g.childrenAndBare(d.x), expr.Op("$inc", expr.D(field, first-low)))), nil
 }
 
 // roomForChildren moves the siblings after a deleted node, and conflicts with insertions under the same parent, which
