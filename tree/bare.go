@@ -80,12 +80,13 @@ const bareMax = 10_000
 // looks for one that has its parent below x.
 func (f families) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
 	nodes, err := f.findAll(ctx, f.in("$or", bson.A{expr.D(f.o.IDField, equal(id)), f.bareMatch(f.aParent())}), bareMax+1)
-	switch x = pick(nodes, id); {
-	case err != nil:
+	if err != nil {
 		return x, err
-	case len(nodes) > bareMax:
+	}
+	if len(nodes) > bareMax {
 		return x, fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, bareMax, f.derived)
-	case x.raw == nil:
+	}
+	if x = pick(nodes, id); x.raw == nil {
 		return x, f.missing(id)
 	}
 	if err := f.checkDeletable(x); err != nil {

@@ -111,13 +111,16 @@ func (l *lists) readRoots(ctx context.Context) ([]node, error) {
 		return l.aggregate(ctx, l.sortedRoots())
 	}
 	nodes, err := l.aggregate(ctx, mongo.Pipeline{expr.Op("$match", l.allNodes()), l.sorting()})
+	if err != nil {
+		return nil, err
+	}
 	listed := map[string]bool{}
 	for _, n := range nodes {
 		for _, id := range n.children {
 			listed[key(id)] = true
 		}
 	}
-	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), err
+	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), nil
 }
 
 // prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare.

@@ -354,11 +354,14 @@ func (c *core) stored(ctx context.Context, batch []bson.Raw) (map[string]*node, 
 		}
 	}
 	nodes, err := c.findAll(ctx, c.byIDs(ids))
-	stored := map[string]*node{}
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[string]*node, len(nodes))
 	for i := range nodes {
 		stored[key(nodes[i].id)] = &nodes[i]
 	}
-	return stored, err
+	return stored, nil
 }
 
 // fill sets the document of an item, and the node that its children see.

@@ -193,12 +193,15 @@ func (s numbers) afterCascade(x node, deleted int64) ([]mongo.WriteModel, error)
 // batch does not shift the whole tree; renumber gives the final numbers once, at the end.
 func (s numbers) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	last, err := s.lastNumber(ctx)
+	if err != nil {
+		return nil, err
+	}
 	fields := make([]bson.D, len(items))
 	for i := range items {
 		at := last + 1 + int64(i)
 		fields[i] = expr.D(s.o.LeftField, at, s.o.RightField, at)
 	}
-	return fields, err
+	return fields, nil
 }
 
 // Maintenance.

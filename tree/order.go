@@ -320,7 +320,10 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 		}
 	}
 	last, err := g.findOne(ctx, g.in(g.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
-	if err := cmp.Or(err, g.checkOrder(last)); err != nil {
+	if err != nil {
+		return nil, err
+	}
+	if err := g.checkOrder(last); err != nil {
 		return nil, err
 	}
 	next := int64(0)
