@@ -97,12 +97,14 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 
 // complete sets the defaults and refuses collections and options that do not fit together.
 func (c *core) complete() error {
-	c.self = c.parents != nil && c.children != nil && c.parents.Name() == c.children.Name()
-	c.undirected = c.self && c.ChildrenField != "" && c.ChildrenField == c.OwnersField
-	if err := cmp.Or(c.checkCollections(), c.applySettings()); err != nil {
+	if err := c.checkCollections(); err != nil {
 		return err
 	}
-	c.up = c.OwnerField + c.OwnersField
+	c.undirected = c.self && c.ChildrenField != "" && c.ChildrenField == c.OwnersField
+	if err := c.applySettings(); err != nil {
+		return err
+	}
+	c.up = cmp.Or(c.OwnerField, c.OwnersField) // checkReferences refuses both
 	return c.checkReferences()
 }
 
@@ -111,7 +113,7 @@ func (c *core) checkReferences() error {
 	switch {
 	case c.ChildrenField == "" && c.up == "" && c.links == nil:
 		return fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
-	case c.OwnerField != "" && c.OwnersField != "" || c.links != nil && c.ChildrenField+c.up != "":
+	case c.OwnerField != "" && c.OwnersField != "", c.links != nil && (c.ChildrenField != "" || c.up != ""):
 		return fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
 	case c.KeyField != "_id" && (c.self || c.ChildrenField != "" || c.links != nil):
 		return fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
@@ -123,7 +125,9 @@ func (c *core) checkReferences() error {
 	return nil
 }
 
+// checkCollections refuses collections that do not fit together, and sets self.
 func (c *core) checkCollections() error {
+	c.self = c.parents != nil && c.children != nil && c.parents.Name() == c.children.Name()
 	all := []any{"parents", c.parents.Driver()}
 	if !c.self {
 		all = append(all, "children", c.children.Driver())
@@ -162,7 +166,12 @@ func (c *core) applySettings() error {
 	if c.self && !c.undirected {
 		parent = append(parent, child...)
 	}
-	return cmp.Or(config.Apply(parent...), config.Apply(child...), config.Apply(link...))
+	for _, settings := range [][]config.Setting{parent, child, link} {
+		if err := config.Apply(settings...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // directions are the two ways from a document to those at the other end of its links.
