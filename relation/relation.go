@@ -92,7 +92,10 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	c.toChildren, c.toParents = c.directions()
 	c.parentDangles = func(ref bson.RawValue) bool { _, ok := dangling[ParentID](c.codec, ref); return ok }
 	c.childDangles = func(ref bson.RawValue) bool { _, ok := dangling[ChildID](c.codec, ref); return ok }
-	return &Relation[ParentID, ChildID, T]{c}, c.codec.CheckMore("T", reflect.TypeFor[T]())
+	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
+		return nil, err
+	}
+	return &Relation[ParentID, ChildID, T]{c}, nil
 }
 
 // complete sets the defaults and refuses collections and options that do not fit together.
@@ -163,7 +166,7 @@ func (c *core) applySettings() error {
 		config.Name("Options.ParentField", &c.ParentField, "parent"),
 		config.Name("Options.ChildField", &c.ChildField, "child"),
 	}
-	if c.self && !c.undirected {
+	if c.self && !c.undirected { // one document has both
 		parent = append(parent, child...)
 	}
 	for _, settings := range [][]config.Setting{parent, child, link} {
@@ -344,7 +347,8 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (children int64, err error) {
 	ctx = comment.Call(ctx, "relation.DeleteParent")
 	defer fault.In(&err, "relation: delete parent")
-	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, mongopatterns.ErrNoParent)
+	c := r.core
+	return c.delete(ctx, parent, policy, role{refs: c.toParents, others: c.toChildren, absent: mongopatterns.ErrNoParent, cascades: !c.self})
 }
 
 // DeleteChild deletes a child, with Restrict or Unlink. If parents and children are one collection,
@@ -356,6 +360,7 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 func (r *Relation[ParentID, ChildID, T]) DeleteChild(ctx context.Context, child ChildID, policy mongopatterns.DeletePolicy) (err error) {
 	ctx = comment.Call(ctx, "relation.DeleteChild")
 	defer fault.In(&err, "relation: delete child")
-	_, err = r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
+	c := r.core
+	_, err = c.delete(ctx, child, policy, role{refs: c.toChildren, others: c.toParents, absent: ErrNoChild})
 	return err
 }
