@@ -82,7 +82,10 @@ func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (p *Pager[T]
 	if err != nil {
 		return nil, err
 	}
-	return &Pager[T]{core}, core.codec.CheckDocuments("T", reflect.TypeFor[T]())
+	if err := core.codec.CheckDocuments("T", reflect.TypeFor[T]()); err != nil {
+		return nil, err
+	}
+	return &Pager[T]{core}, nil
 }
 
 func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {

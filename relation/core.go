@@ -116,19 +116,25 @@ func referred(ctx context.Context, coll *comment.Collection, key string, ids []b
 		projection[field] = 1
 	}
 	found, err := read[bson.Raw](ctx, coll, key, ids, nil, projection)
-	return found.collect(func(doc bson.Raw) []bson.RawValue { return references(doc, field) }), err
+	if err != nil {
+		return nil, err
+	}
+	return found.collect(func(doc bson.Raw) []bson.RawValue { return references(doc, field) }), nil
 }
 
 // linked returns one end of the links that have each of the IDs in key, their other end. It reads only the index, in
 // its order. An array in a link is one value, not a list of references.
 func linked(ctx context.Context, links *comment.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
 	found, err := read[bson.Raw](ctx, links, key, ids, expr.D(key, 1, field, 1), bson.M{"_id": 0, key: 1, field: 1})
+	if err != nil {
+		return nil, err
+	}
 	return found.collect(func(doc bson.Raw) []bson.RawValue {
 		if v := doc.Lookup(field); v.Type == bson.TypeArray {
 			return []bson.RawValue{v}
 		}
 		return references(doc, field)
-	}), err
+	}), nil
 }
 
 // references are the IDs in a field: the elements of an array, else the value, but not
@@ -407,13 +413,16 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 // fields returns the _id of a document and its other fields, without the one for its parents.
 func (c *core) fields(id bson.RawValue, raw bson.Raw) (bson.D, error) {
 	elements, err := raw.Elements()
+	if err != nil {
+		return nil, err
+	}
 	out := append(make(bson.D, 0, len(elements)+2), expr.Element("_id", id))
 	for _, e := range elements {
 		if key := e.Key(); key != "_id" && (key != c.up || key == "") {
 			out = append(out, expr.Element(key, e.Value()))
 		}
 	}
-	return out, err
+	return out, nil
 }
 
 // child makes a document a child of a parent; without an _id it gets one.
@@ -424,17 +433,18 @@ func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.
 	if err := value.CheckID(id); err != nil {
 		return id, nil, fault.Invalid("child: %w", err)
 	}
-	doc, err = c.fields(id, raw)
+	if doc, err = c.fields(id, raw); err != nil {
+		return id, nil, err
+	}
 	if c.toParents.array {
 		doc = append(doc, expr.Element(c.up, bson.A{p}))
 	} else if c.up != "" {
 		doc = append(doc, expr.Element(c.up, p))
 	}
-	return id, doc, err
+	return id, doc, nil
 }
 
-// insert writes the parent first, because only a write of it ensures that it exists and is not
-// deleted meanwhile. readable refuses an _id that cannot be returned to the caller.
+// insert stores a new child of a parent. readable refuses an _id that cannot be returned to the caller.
 func (c *core) insert(ctx context.Context, parent, child any, readable func(id bson.RawValue, fresh bool) error) error {
 	p, err := c.id(parent)
 	if err != nil {
@@ -452,12 +462,7 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 		return err
 	}
 	return c.transact(ctx, func(ctx context.Context) error {
-		if c.ChildrenField != "" {
-			err = c.add(ctx, p, []bson.RawValue{id})
-		} else {
-			err = missing(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
-		}
-		if err != nil {
+		if err := c.writeParent(ctx, p, id); err != nil {
 			return err
 		}
 		if _, err := fault.One(c.children.InsertOne(ctx, doc)); err != nil {
@@ -470,46 +475,76 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 	})
 }
 
-// delete deletes a document. refs are the references to it; rear are those to it in its other
-// role, if parents and children are one collection.
-func (c *core) delete(ctx context.Context, which any, policy mongopatterns.DeletePolicy, refs, rear end, absent error) (children int64, err error) {
+// writeParent puts a new child into the list of its parent, or writes to the parent without changing it. Only a write
+// ensures that the parent exists and is not deleted meanwhile.
+func (c *core) writeParent(ctx context.Context, p, child bson.RawValue) error {
+	if c.ChildrenField != "" {
+		return c.add(ctx, p, []bson.RawValue{child})
+	}
+	return missing(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
+}
+
+// A role is that of a document which is deleted: parent or child.
+type role struct {
+	refs     end   // the references to it
+	others   end   // those to it in the other role, if parents and children are one collection
+	absent   error // it does not exist
+	cascades bool  // Cascade can be used
+}
+
+// delete deletes a document, and returns how many children Cascade has deleted.
+func (c *core) delete(ctx context.Context, which any, policy mongopatterns.DeletePolicy, as role) (children int64, err error) {
 	id, err := c.id(which)
 	if err != nil {
 		return 0, err
 	}
-	if !slices.Contains([]mongopatterns.DeletePolicy{mongopatterns.Restrict, mongopatterns.Unlink, mongopatterns.Cascade}, policy) || policy == mongopatterns.Cascade && (c.self || absent == ErrNoChild) {
+	known := policy == mongopatterns.Restrict || policy == mongopatterns.Unlink || policy == mongopatterns.Cascade && as.cascades
+	if !known {
 		return 0, fault.Invalid("policy: %s cannot be used here: use Restrict or Unlink, or Cascade for parents in a collection of their own", policy)
 	}
-	err = c.transact(ctx, func(ctx context.Context) error {
-		children = 0
-		doc, err := fault.Single(refs.other.FindOneAndDelete(ctx, refs.named(id))).Raw()
-		if err != nil {
-			return missing(id, err, absent)
-		}
-		own := references(doc, refs.back)
-		switch policy {
-		case mongopatterns.Restrict:
-			refused := len(own) > 0
-			if !refused && refs.coll != nil {
-				refused, err = exists(ctx, refs.coll, refs.to(id))
-			}
-			if refused {
-				err = fault.Of(id, mongopatterns.ErrReferenced)
-			}
-		case mongopatterns.Unlink:
-			err = refs.drop(ctx, refs.to(id), id)
-		case mongopatterns.Cascade:
-			children, err = c.cascade(ctx, id, own)
-		}
-		if err != nil || !c.self || c.undirected {
-			return err
-		}
-		return rear.drop(ctx, rear.to(id), id)
+	err = c.transact(ctx, func(ctx context.Context) (err error) {
+		children, err = c.deleteIn(ctx, id, policy, as)
+		return err
 	})
 	if err != nil {
-		children = 0
+		return 0, err
 	}
-	return children, err
+	return children, nil
+}
+
+// deleteIn is delete within the transaction.
+func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy, as role) (children int64, err error) {
+	doc, err := fault.Single(as.refs.other.FindOneAndDelete(ctx, as.refs.named(id))).Raw()
+	if err != nil {
+		return 0, missing(id, err, as.absent)
+	}
+	own := references(doc, as.refs.back)
+	switch policy {
+	case mongopatterns.Restrict:
+		err = as.refs.checkNone(ctx, id, own)
+	case mongopatterns.Unlink:
+		err = as.refs.drop(ctx, as.refs.to(id), id)
+	case mongopatterns.Cascade:
+		children, err = c.cascade(ctx, id, own)
+	}
+	if err != nil || !c.self || c.undirected {
+		return children, err
+	}
+	return children, as.others.drop(ctx, as.others.to(id), id)
+}
+
+// checkNone refuses a deleted document with references: own, which it held itself, or others to it.
+func (e end) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawValue) (err error) {
+	referenced := len(own) > 0
+	if !referenced && e.coll != nil {
+		if referenced, err = exists(ctx, e.coll, e.to(id)); err != nil {
+			return err
+		}
+	}
+	if referenced {
+		return fault.Of(id, mongopatterns.ErrReferenced)
+	}
+	return nil
 }
 
 // cascade deletes the children of a deleted parent that have no other parent; own are the children
@@ -545,9 +580,12 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 		own = links[value.Key(p)]
 	}
 	shared, err := c.toChildren.by(ctx, own...)
-	own = slices.DeleteFunc(own, func(id bson.RawValue) bool { return shared[value.Key(id)] != nil })
-	if err != nil || len(own) == 0 {
+	if err != nil {
 		return 0, err
+	}
+	own = slices.DeleteFunc(own, func(id bson.RawValue) bool { return shared[value.Key(id)] != nil })
+	if len(own) == 0 {
+		return 0, nil
 	}
 	result, err := fault.Many(c.children.DeleteMany(ctx, in("_id", own)))
 	if err != nil {

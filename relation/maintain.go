@@ -87,9 +87,12 @@ func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatte
 // between the two reads of the first look.
 func (c *core) confirmed(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 	problems, err := c.examine(ctx, e, batch)
-	ids := suspects(problems)
-	if err != nil || len(ids) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	ids := suspects(problems)
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	again := func(ctx context.Context) error {
 		_, problems, err = c.again(ctx, e, ids...)
@@ -118,6 +121,9 @@ func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongo
 	for _, e := range c.ends(work) {
 		one, err := maintain.Run(ctx, e.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			problems, err := c.examine(ctx, e, batch)
+			if err != nil {
+				return err
+			}
 			for _, id := range suspects(problems) {
 				var done, left int64
 				err = c.transact(ctx, func(ctx context.Context) (err error) {
@@ -130,7 +136,7 @@ func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongo
 				result.Done += done
 				result.Remaining += left
 			}
-			return err
+			return nil
 		})
 		maintain.Add(&result, one)
 		if err != nil {

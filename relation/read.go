@@ -208,10 +208,13 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 			sort = append(expr.D(c.up, 1), sort...)
 		}
 		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
+		if err != nil {
+			return nil, err
+		}
 		for i, id := range ids {
 			out[i].Items = items.of(id)
 		}
-		return out, err
+		return out, nil
 	}
 	ctx, end := txn.Causal(ctx, c.children.Database()) // a child whose reference was seen is not missed
 	defer end()

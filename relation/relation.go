@@ -92,17 +92,22 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	c.toChildren, c.toParents = c.directions()
 	c.parentDangles = func(ref bson.RawValue) bool { _, ok := dangling[ParentID](c.codec, ref); return ok }
 	c.childDangles = func(ref bson.RawValue) bool { _, ok := dangling[ChildID](c.codec, ref); return ok }
-	return &Relation[ParentID, ChildID, T]{c}, c.codec.CheckMore("T", reflect.TypeFor[T]())
+	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
+		return nil, err
+	}
+	return &Relation[ParentID, ChildID, T]{c}, nil
 }
 
 // complete sets the defaults and refuses collections and options that do not fit together.
 func (c *core) complete() error {
-	c.self = c.parents != nil && c.children != nil && c.parents.Name() == c.children.Name()
-	c.undirected = c.self && c.ChildrenField != "" && c.ChildrenField == c.OwnersField
-	if err := cmp.Or(c.checkCollections(), c.applySettings()); err != nil {
+	if err := c.checkCollections(); err != nil {
 		return err
 	}
-	c.up = c.OwnerField + c.OwnersField
+	c.undirected = c.self && c.ChildrenField != "" && c.ChildrenField == c.OwnersField
+	if err := c.applySettings(); err != nil {
+		return err
+	}
+	c.up = cmp.Or(c.OwnerField, c.OwnersField) // checkReferences refuses both
 	return c.checkReferences()
 }
 
@@ -111,7 +116,7 @@ func (c *core) checkReferences() error {
 	switch {
 	case c.ChildrenField == "" && c.up == "" && c.links == nil:
 		return fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
-	case c.OwnerField != "" && c.OwnersField != "" || c.links != nil && c.ChildrenField+c.up != "":
+	case c.OwnerField != "" && c.OwnersField != "", c.links != nil && (c.ChildrenField != "" || c.up != ""):
 		return fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
 	case c.KeyField != "_id" && (c.self || c.ChildrenField != "" || c.links != nil):
 		return fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
@@ -123,7 +128,9 @@ func (c *core) checkReferences() error {
 	return nil
 }
 
+// checkCollections refuses collections that do not fit together, and sets self.
 func (c *core) checkCollections() error {
+	c.self = c.parents != nil && c.children != nil && c.parents.Name() == c.children.Name()
 	all := []any{"parents", c.parents.Driver()}
 	if !c.self {
 		all = append(all, "children", c.children.Driver())
@@ -159,10 +166,15 @@ func (c *core) applySettings() error {
 		config.Name("Options.ParentField", &c.ParentField, "parent"),
 		config.Name("Options.ChildField", &c.ChildField, "child"),
 	}
-	if c.self && !c.undirected {
+	if c.self && !c.undirected { // one document has both
 		parent = append(parent, child...)
 	}
-	return cmp.Or(config.Apply(parent...), config.Apply(child...), config.Apply(link...))
+	for _, settings := range [][]config.Setting{parent, child, link} {
+		if err := config.Apply(settings...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // directions are the two ways from a document to those at the other end of its links.
@@ -335,7 +347,8 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (children int64, err error) {
 	ctx = comment.Call(ctx, "relation.DeleteParent")
 	defer fault.In(&err, "relation: delete parent")
-	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, mongopatterns.ErrNoParent)
+	c := r.core
+	return c.delete(ctx, parent, policy, role{refs: c.toParents, others: c.toChildren, absent: mongopatterns.ErrNoParent, cascades: !c.self})
 }
 
 // DeleteChild deletes a child, with Restrict or Unlink. If parents and children are one collection,
@@ -347,6 +360,7 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 func (r *Relation[ParentID, ChildID, T]) DeleteChild(ctx context.Context, child ChildID, policy mongopatterns.DeletePolicy) (err error) {
 	ctx = comment.Call(ctx, "relation.DeleteChild")
 	defer fault.In(&err, "relation: delete child")
-	_, err = r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
+	c := r.core
+	_, err = c.delete(ctx, child, policy, role{refs: c.toChildren, others: c.toParents, absent: ErrNoChild})
 	return err
 }

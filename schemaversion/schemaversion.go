@@ -88,7 +88,10 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 		c.Leases = coll.Database().Collection(coll.Name() + ".migrations")
 	}
 	c.leases = comment.On(c.Leases)
-	return &Collection[T]{c}, config.Collections("coll", coll, "Options.Leases", c.Leases)
+	if err := config.Collections("coll", coll, "Options.Leases", c.Leases); err != nil {
+		return nil, err
+	}
+	return &Collection[T]{c}, nil
 }
 
 func newChain(steps []Step, o *Options) (chain, error) {

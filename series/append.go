@@ -93,26 +93,10 @@ func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
 	return b.save(ctx, b.sealed())
 }
 
-// Add encodes a measurement into the group it belongs to.
+// Add encodes a measurement, as measurement converts it, into the group it belongs to.
 func (b *batch) Add(series, m any) error {
 	if b.shape != nil {
-		p := reflect.ValueOf(m).Elem()
-		if n := b.shape.text(p); n > largestRow {
-			return fault.Invalid("measurement: it has %d bytes, more than fits into a block", n)
-		}
-		if name := b.shape.lacks(p); name != "" {
-			return fault.Invalid("measurement: %q is not a finite number", name)
-		}
-		at := b.shape.time.date(p)
-		if err := windows.CheckTime(at); err != nil {
-			return fmt.Errorf("measurement: %w", err)
-		}
-		g, err := b.Find(&b.Frame, series, at.UnixMilli())
-		if err != nil {
-			return err
-		}
-		b.grow(g, b.shape.put(row(g, at.UnixMilli()), p))
-		return nil
+		return b.addStruct(series, reflect.ValueOf(m).Elem())
 	}
 	if err := b.check(m); err != nil {
 		return fmt.Errorf("measurement: %w", err)
@@ -122,6 +106,26 @@ func (b *batch) Add(series, m any) error {
 		return fmt.Errorf("measurement: %w", err)
 	}
 	return b.addDocument(series, doc)
+}
+
+// addStruct is Add for a struct that has the shape.
+func (b *batch) addStruct(series any, m reflect.Value) error {
+	if n := b.shape.text(m); n > largestRow {
+		return fault.Invalid("measurement: it has %d bytes, more than fits into a block", n)
+	}
+	if name := b.shape.lacks(m); name != "" {
+		return fault.Invalid("measurement: %q is not a finite number", name)
+	}
+	at := b.shape.time.date(m)
+	if err := windows.CheckTime(at); err != nil {
+		return fmt.Errorf("measurement: %w", err)
+	}
+	g, err := b.Find(&b.Frame, series, at.UnixMilli())
+	if err != nil {
+		return err
+	}
+	b.grow(g, b.shape.put(row(g, at.UnixMilli()), m))
+	return nil
 }
 
 // check refuses a measurement whose bytes do not say what it is: its time is beyond milliseconds, or the order of
@@ -375,36 +379,42 @@ func (c *store) open(b *block) bson.Raw {
 // Cost: that of a batch of AppendMany.
 func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
-	all := blocks
 	c.place(blocks)
-	for attempt := 0; len(blocks) > 0; attempt++ {
-		if txn.Running(ctx) || attempt > 0 {
-			if blocks, err = c.locate(ctx, blocks, &r); err != nil {
-				return r, err
-			}
-			if len(blocks) == 0 {
-				break
-			}
-		}
-		again, full, err := c.send(ctx, blocks, &r)
-		if err != nil {
+	left := blocks
+	for attempt := 0; len(left) > 0; attempt++ {
+		if left, err = c.attempt(ctx, attempt, left, &r); err != nil {
 			return r, err
 		}
-		if len(again) > 0 {
-			if err := c.CheckRetry(ctx, attempt, full); err != nil {
-				if again = c.refuseMisplaced(ctx, again, &r); len(again) > 0 {
-					return r, err
-				}
-			}
-		}
-		blocks = again
 	}
-	for _, b := range all {
+	for _, b := range blocks {
 		if b.refused != nil {
 			return r, b.refused
 		}
 	}
 	return r, ctx.Err()
+}
+
+// attempt sends blocks once and returns those to be sent again. The first time they go where place has put them, except in a
+// transaction, which a duplicate key would end; otherwise where locate finds room. After the last attempt, it refuses blocks
+// of misplaced documents, and any other block is an error.
+func (c *store) attempt(ctx context.Context, attempt int, blocks []*block, r *mongopatterns.Result) (again []*block, err error) {
+	if txn.Running(ctx) || attempt > 0 {
+		if blocks, err = c.locate(ctx, blocks, r); err != nil || len(blocks) == 0 {
+			return nil, err
+		}
+	}
+	again, full, err := c.send(ctx, blocks, r)
+	if err != nil || len(again) == 0 {
+		return nil, err
+	}
+	over := c.CheckRetry(ctx, attempt, full)
+	if over == nil {
+		return again, nil
+	}
+	if len(c.refuseMisplaced(ctx, again, r)) > 0 {
+		return nil, over
+	}
+	return nil, nil
 }
 
 // send sends blocks once and counts them. It returns those to be sent again, and the server's reason.

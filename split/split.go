@@ -113,27 +113,40 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 			return nil, err
 		}
 	}
-	return &Split[ID, H, C]{c}, config.Apply(config.Check("Options.Prefer", func() error {
-		if !slices.Contains([]Side{"", Hot, Cold}, o.Prefer) {
-			return fmt.Errorf("%q is neither Hot nor Cold", string(o.Prefer))
+	err = config.Apply(
+		config.Check("Options.Prefer", func() error { return checkSide(o.Prefer) }),
+		config.Check("fields of C", func() error { return readable[ID, C](c) }),
+		config.Check(option, c.checkColdFields))
+	if err != nil {
+		return nil, err
+	}
+	return &Split[ID, H, C]{c}, nil
+}
+
+// checkSide refuses a value of Options.Prefer that is no Side; "" is none.
+func checkSide(s Side) error {
+	if !slices.Contains([]Side{"", Hot, Cold}, s) {
+		return fmt.Errorf("%q is neither Hot nor Cold", string(s))
+	}
+	return nil
+}
+
+// checkColdFields refuses names that cannot be those of cold fields.
+func (c *core) checkColdFields() error {
+	for i, field := range c.fields {
+		switch {
+		case c.isID(field) || field == hold.Field:
+			return fmt.Errorf("%q cannot be a cold field", field)
+		case slices.Contains(c.fields[:i], field):
+			return fmt.Errorf("%q is given twice", field)
+		case slices.Contains(c.hotFields, field):
+			return fmt.Errorf("%q is also a field of H", field)
 		}
-		return nil
-	}), config.Check("fields of C", func() error { return readable[ID, C](c) }), config.Check(option, func() error {
-		for i, field := range c.fields {
-			switch {
-			case c.isID(field) || field == hold.Field:
-				return fmt.Errorf("%q cannot be a cold field", field)
-			case slices.Contains(c.fields[:i], field):
-				return fmt.Errorf("%q is given twice", field)
-			case slices.Contains(c.hotFields, field):
-				return fmt.Errorf("%q is also a field of H", field)
-			}
-			if err := fieldpath.CheckName("name", field); err != nil {
-				return err
-			}
+		if err := fieldpath.CheckName("name", field); err != nil {
+			return err
 		}
-		return nil
-	}))
+	}
+	return nil
 }
 
 // readable refuses a struct C that cannot decode the cold documents that Adopt makes. It accepts

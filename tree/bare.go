@@ -69,11 +69,8 @@ func (s *store) withBare(match bson.D, n node) bson.D {
 	return expr.Op("$or", bson.A{match, s.bareUnder(equal(n.id))})
 }
 
-// allChildren is the filter for the children of a node, the bare ones too.
-func (l oneParent) allChildren(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
-
-// allChildren is that of oneParent, for all five representations.
-func (c *core) allChildren(n node) bson.D { return c.withBare(c.childrenOf(n), n) }
+// childrenAndBare is the filter for the children of a node, the bare ones too.
+func (l oneParent) childrenAndBare(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
 
 // bareMax bounds the bare nodes that Cascade reads, to find out whether they are below.
 const bareMax = 10_000
@@ -83,12 +80,13 @@ const bareMax = 10_000
 // looks for one that has its parent below x.
 func (f families) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
 	nodes, err := f.findAll(ctx, f.in("$or", bson.A{expr.D(f.o.IDField, equal(id)), f.bareMatch(f.aParent())}), bareMax+1)
-	switch x = pick(nodes, id); {
-	case err != nil:
+	if err != nil {
 		return x, err
-	case len(nodes) > bareMax:
+	}
+	if len(nodes) > bareMax {
 		return x, fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, bareMax, f.derived)
-	case x.raw == nil:
+	}
+	if x = pick(nodes, id); x.raw == nil {
 		return x, f.missing(id)
 	}
 	if err := f.checkDeletable(x); err != nil {

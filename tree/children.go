@@ -97,10 +97,9 @@ func (l *lists) leaves() mongo.Pipeline {
 }
 
 // childrenOf needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
-func (l *lists) childrenOf(n node) bson.D                      { return l.byIDs(n.children) }
-func (l *lists) rootsMatch() bson.D                            { return nil }
-func (l *lists) parentsOf(id any) bson.D                       { return l.in(l.o.ChildrenField, equal(id)) }
-func (l *lists) renumber(context.Context, bool) (int64, error) { return 0, nil }
+func (l *lists) childrenOf(n node) bson.D { return l.byIDs(n.children) }
+func (l *lists) rootsMatch() bson.D       { return nil }
+func (l *lists) parentsOf(id any) bson.D  { return l.in(l.o.ChildrenField, equal(id)) }
 
 func (l *lists) parent(node) (up node, broken string) { return node{}, "" }
 

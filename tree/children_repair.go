@@ -20,41 +20,38 @@ import (
 
 // cut opens, in a graph, the cycle that n lies on: n leaves the lists that close it. In a tree n has several parents
 // then, and keeper opens the cycle.
-func (l *lists) cut(n node, s *place) (models []mongo.WriteModel) {
+func (l *lists) cut(n node, at *place) (models []mongo.WriteModel) {
 	if !l.o.Graph {
 		return nil
 	}
-	for _, p := range s.closing {
+	for _, p := range at.closing {
 		models = append(models, l.pull(p.id, n.id))
 	}
 	return models
 }
 
 // audit finds elements that are wrong and, in a tree, nodes with several parents.
-func (l *lists) audit(e *engine, n node, s *place, children []node) (found []finding) {
+func (l *lists) audit(e *engine, n node, at *place, children []node) (found []finding) {
 	f := l.o.ChildrenField
 	if detail, keep := l.elements(n, children); detail != "" {
 		p := e.problem(mongopatterns.WrongField, n, f, detail)
 		found = append(found, one(n, p, update(l.byID(n.id), expr.Op("$set", expr.D(f, keep)))))
 	}
-	if s.unlisted && s.lost == "" && s.cycle == nil && e.repairs { // for Adopt to repair
+	if at.unlisted && at.lost == "" && at.cycle == nil && e.repairs { // for Adopt to repair
 		found = append(found, one(n, e.problem(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it")))
 	}
-	if l.o.Graph || len(s.ups) < 2 {
+	if l.o.Graph || len(at.ups) < 2 {
 		return found
 	}
-	several := one(n, e.problem(SeveralParents, n, "", fmt.Sprintf("%d parents", len(s.ups))))
+	several := one(n, e.problem(SeveralParents, n, "", fmt.Sprintf("%d parents", len(at.ups))))
 	several.remedy = newWay
-	for _, p := range s.ups {
-		if p != l.keeper(s) {
+	for _, p := range at.ups {
+		if p != l.keeper(at) {
 			several.writes = append(several.writes, l.pull(p.id, n.id))
 		}
 	}
 	return append(found, several)
 }
-
-// auditRoots: the roots have no order.
-func (l *lists) auditRoots(*engine, []node) []finding { return nil }
 
 // elements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
 // order.
@@ -82,17 +79,17 @@ func (l *lists) elements(n node, children []node) (detail string, keep []bson.Ra
 
 // keeper returns the parent that keeps a node that several nodes list: the one with the smallest ID. Those that a root
 // leads to come first, so that the node stays where it can be reached, and those whose link closes a cycle last.
-func (l *lists) keeper(s *place) *place {
+func (l *lists) keeper(at *place) *place {
 	rank := func(p *place) int {
 		switch {
-		case slices.Contains(s.closing, p):
+		case slices.Contains(at.closing, p):
 			return 2
 		case !p.reached:
 			return 1
 		}
 		return 0
 	}
-	return slices.MinFunc(s.ups, func(a, b *place) int {
+	return slices.MinFunc(at.ups, func(a, b *place) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), value.Compare(a.id, b.id))
 	})
 }
@@ -114,13 +111,16 @@ func (l *lists) readRoots(ctx context.Context) ([]node, error) {
 		return l.aggregate(ctx, l.sortedRoots())
 	}
 	nodes, err := l.aggregate(ctx, mongo.Pipeline{expr.Op("$match", l.allNodes()), l.sorting()})
+	if err != nil {
+		return nil, err
+	}
 	listed := map[string]bool{}
 	for _, n := range nodes {
 		for _, id := range n.children {
 			listed[key(id)] = true
 		}
 	}
-	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), err
+	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), nil
 }
 
 // prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare.
@@ -153,8 +153,8 @@ func (l *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found
 		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
 			return child.raw.Lookup(l.refField).Type != 0 && (unlisted || len(listing[key(child.id)]) > 0)
 		})
-		if s := b.places[i]; !s.kept && len(s.ups) == 1 {
-			found = append(found, l.relist(e, n, s.ups[0], by)...)
+		if at := b.places[i]; !at.kept && len(at.ups) == 1 {
+			found = append(found, l.relist(e, n, at.ups[0], by)...)
 		}
 	}
 	return found, false, nil
@@ -165,17 +165,17 @@ func (l *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found
 // a root until then.
 func (l *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 	seen := map[*place]bool{}
-	for _, s := range b.places {
-		seen[s] = true
+	for _, at := range b.places {
+		seen[at] = true
 	}
 	var above []bson.RawValue
-	for _, s := range b.places {
-		for !s.kept && s.rooted && len(s.ups) > 0 {
-			if s = s.ups[0]; seen[s] || s.kept {
+	for _, from := range b.places {
+		for at := from; !at.kept && at.rooted && len(at.ups) > 0; {
+			if at = at.ups[0]; seen[at] || at.kept {
 				break
 			}
-			seen[s] = true
-			above = append(above, s.id)
+			seen[at] = true
+			above = append(above, at.id)
 		}
 	}
 	if len(above) == 0 {
@@ -198,9 +198,9 @@ func (l *lists) listing(ctx context.Context, b *batch) (listing map[string][]nod
 		ids = append(ids, idsOf(all)...)
 	}
 	var kept []bson.RawValue
-	for _, s := range b.places {
-		if !s.kept && len(s.ups) == 1 && s.ups[0].kept {
-			kept = append(kept, s.ups[0].id)
+	for _, at := range b.places {
+		if !at.kept && len(at.ups) == 1 && at.ups[0].kept {
+			kept = append(kept, at.ups[0].id)
 		}
 	}
 	read, err := l.findAll(ctx, expr.Op("$or", bson.A{l.in(l.o.ChildrenField, anyOf(ids)), l.byIDs(kept)}))

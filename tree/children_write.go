@@ -129,7 +129,7 @@ func (l *lists) relocate(ctx context.Context, x node, nodes []node, pos position
 	if err := l.ensureArray(ctx, *parent); err != nil {
 		return err
 	}
-	if err := l.checkNoCycle(ctx, l, x.id, parent.id); err != nil {
+	if err := l.checkNoCycle(ctx, x, *parent); err != nil {
 		return err
 	}
 	return l.write(ctx, append(models, l.push(parent.id, offset, x.id))...)
@@ -190,6 +190,11 @@ func (l *lists) parentListing(nodes []node, anchor node) (*node, error) {
 		return nil, l.notAdopted(anchor.id)
 	}
 	return nil, errUnordered
+}
+
+// checkNoCycle refuses to put x under n if n is x or lies below x.
+func (l *lists) checkNoCycle(ctx context.Context, x, n node) error {
+	return l.searchCycle(ctx, l, x, n)
 }
 
 // push is the write that inserts ids into the list of a parent at an offset, -1 for the end.
@@ -509,7 +514,7 @@ func (l *lists) addLink(ctx context.Context, parent, child node) error {
 			return err
 		}
 	}
-	if err := l.checkNoCycle(ctx, l, child.id, parent.id); err != nil {
+	if err := l.checkNoCycle(ctx, child, parent); err != nil {
 		return err
 	}
 	return l.write(ctx, l.push(parent.id, -1, child.id))

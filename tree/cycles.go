@@ -24,76 +24,76 @@ type connector struct {
 	stack []*place       // places with an incomplete component
 }
 
-func (c *connector) visit(s *place) {
-	if s.connected || c.order[s] > 0 {
+func (c *connector) visit(at *place) {
+	if at.connected || c.order[at] > 0 {
 		return
 	}
 	n := len(c.order) + 1
-	c.order[s], c.low[s] = n, n
-	c.stack = append(c.stack, s)
-	for _, up := range s.ups {
+	c.order[at], c.low[at] = n, n
+	c.stack = append(c.stack, at)
+	for _, up := range at.ups {
 		c.visit(up)
 		if !up.connected { // it is on the stack
-			c.low[s] = min(c.low[s], c.low[up])
+			c.low[at] = min(c.low[at], c.low[up])
 		}
 	}
-	if c.low[s] == n {
-		at := len(c.stack) - 1
-		for c.stack[at] != s {
-			at--
+	if c.low[at] == n {
+		first := len(c.stack) - 1
+		for c.stack[first] != at {
+			first--
 		}
-		component := slices.Clone(c.stack[at:])
-		c.stack = c.stack[:at]
+		component := slices.Clone(c.stack[first:])
+		c.stack = c.stack[:first]
 		c.connect(component)
 	}
 }
 
 // connect says where the ways up from the places of a component lead. There a place gives up its node, to save memory.
 func (c *connector) connect(component []*place) {
-	reached := slices.ContainsFunc(component, func(s *place) bool {
-		return s.lost == "" && len(s.ups) == 0 || slices.ContainsFunc(s.ups, func(up *place) bool { return up.reached })
+	reached := slices.ContainsFunc(component, func(at *place) bool {
+		return at.lost == "" && len(at.ups) == 0 || slices.ContainsFunc(at.ups, func(up *place) bool { return up.reached })
 	})
-	for _, s := range component {
-		s.connected, s.reached, s.node = true, reached, node{}
+	for _, at := range component {
+		at.connected, at.reached, at.node = true, reached, node{}
 	}
-	s := component[0]
-	if len(component) > 1 || slices.Contains(s.ups, s) {
+	at := component[0]
+	if len(component) > 1 || slices.Contains(at.ups, at) {
 		closeCycle(component)
 		return
 	}
-	unrooted := slices.ContainsFunc(s.ups, func(up *place) bool { return !up.rooted })
-	s.rooted = s.lost == "" && !unrooted && (c.graph || len(s.ups) < 2)
+	unrooted := slices.ContainsFunc(at.ups, func(up *place) bool { return !up.rooted })
+	at.rooted = at.lost == "" && !unrooted && (c.graph || len(at.ups) < 2)
 }
 
 // closeCycle sets cycle and closing of the places on a cycle. From the first all others can be reached without the
 // links that close the cycle, because those lead back to a place above.
 func closeCycle(places []*place) {
 	c := &cycle{places: places}
-	for _, s := range places {
-		s.cycle = c
+	for _, at := range places {
+		at.cycle = c
 	}
 	slices.SortFunc(places, func(a, b *place) int {
 		return cmp.Or(cmp.Compare(a.entry(), b.entry()), value.Compare(a.id, b.id))
 	})
 	c.entered = places[0].entry() != notEntered
 	below := map[*place][]*place{}
-	for _, s := range places {
-		for _, up := range s.ups {
-			below[up] = append(below[up], s)
+	for _, at := range places {
+		for _, up := range at.ups {
+			below[up] = append(below[up], at)
 		}
 	}
 	seen, above := map[*place]bool{}, map[*place]bool{}
-	var walk func(s *place)
-	walk = func(s *place) {
-		seen[s], above[s] = true, true
-		for _, child := range below[s] {
+	var walk func(at *place)
+	walk = func(at *place) {
+		seen[at], above[at] = true, true
+		for _, child := range below[at] {
 			if above[child] {
-				child.closing = append(child.closing, s)
+				child.closing = append(child.closing, at)
 			} else if !seen[child] {
 				walk(child)
 			}
 		}
-		above[s] = false
+		above[at] = false
 	}
 	walk(places[0])
 }
@@ -105,11 +105,11 @@ const (
 	notEntered
 )
 
-func (s *place) entry() int {
+func (at *place) entry() int {
 	best := notEntered
-	for _, up := range s.ups {
+	for _, up := range at.ups {
 		switch {
-		case up.cycle == s.cycle:
+		case up.cycle == at.cycle:
 		case up.reached:
 			return enteredFromRoot
 		default:

@@ -215,31 +215,38 @@ func anyOf[V any](values []V) bson.D {
 
 func (s *store) id(v any) (bson.RawValue, error) { return s.codec.ID("id", v) }
 
-// prepare encodes a new document of the user: without the fields that the tree writes itself, and with an _id, the
-// scope and a child count. made says that its ID is an ObjectID that was made here.
-func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, made bool, err error) {
-	doc, err = s.ownFields(user)
-	if err != nil {
-		return nil, id, false, err
+// newDocument is a document of the user before it has a place: without the fields that the tree derives, and with an _id,
+// the scope and a child count.
+type newDocument struct {
+	doc     bson.D
+	id      bson.RawValue
+	made    bool          // the ID is an ObjectID that was made here
+	segment bson.RawValue // the value of the SegmentField, if there is one
+}
+
+// prepare encodes a new document of the user.
+func (s *store) prepare(user any) (d newDocument, err error) {
+	if d.doc, err = s.ownFields(user); err != nil {
+		return d, err
 	}
-	if lookup(doc, "_id") == nil {
+	if lookup(d.doc, "_id") == nil {
 		generated, err := s.codec.Value(bson.NewObjectID())
 		if err != nil {
-			return nil, id, false, err
+			return d, err
 		}
-		made = s.o.IDField == "_id"
-		doc = append(expr.D("_id", generated), doc...)
+		d.made = s.o.IDField == "_id"
+		d.doc = append(expr.D("_id", generated), d.doc...)
 	}
-	id, _ = lookup(doc, s.o.IDField).(bson.RawValue)
-	if err := s.checkNewID(id); err != nil {
-		return nil, id, false, err
+	d.id, _ = lookup(d.doc, s.o.IDField).(bson.RawValue)
+	if err := s.checkNewID(d.id); err != nil {
+		return d, err
 	}
-	doc = append(doc, s.scope...)
+	d.doc = append(d.doc, s.scope...)
 	if s.o.ChildCountField != "" {
-		doc = append(doc, expr.Element(s.o.ChildCountField, int64(0)))
+		d.doc = append(d.doc, expr.Element(s.o.ChildCountField, int64(0)))
 	}
-	segment, _ := lookup(doc, s.o.SegmentField).(bson.RawValue)
-	return doc, id, made, s.checkUsable(node{id: id, segment: segment})
+	d.segment, _ = lookup(d.doc, s.o.SegmentField).(bson.RawValue)
+	return d, s.checkUsable(node{id: d.id, segment: d.segment})
 }
 
 // ownFields encodes a document of the user, without the fields that the tree writes itself.

@@ -334,10 +334,13 @@ func (e *engine) finish(ctx context.Context, result *mongopatterns.Result, all *
 	if err != nil {
 		return err
 	}
-	if err := e.apply(ctx, parts, result, all); err != nil || !e.converts && !all.newNumbers {
+	if err := e.apply(ctx, parts, result, all); err != nil {
 		return err
 	}
-	n, err := e.to.renumber(ctx, e.dry())
+	if e.to.numbers == nil || !e.converts && !all.newNumbers {
+		return nil
+	}
+	n, err := e.to.numbers.renumber(ctx, e.dry())
 	if e.converts { // nodes that were numbered had other fields written, too
 		result.Done = max(result.Done, n)
 	} else {

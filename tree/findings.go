@@ -27,7 +27,7 @@ const (
 	ownFields  remedy = iota
 	newWay            // the node, and all below it, get another way up
 	newRoot           // so they do, and the node becomes a root, which needs Options.MakeRoots
-	newNumbers        // none are needed: shape.renumber repairs all such findings
+	newNumbers        // none are needed: numbers.renumber repairs all such findings
 )
 
 // problem describes what is wrong with n in the tree that is checked, with the value that the field has now.
@@ -95,18 +95,18 @@ func (e *engine) findings(b *batch) (found []finding) {
 }
 
 // examine compares one node with what its place and its children require.
-func (e *engine) examine(n node, s *place, children []node) (found []finding) {
+func (e *engine) examine(n node, at *place, children []node) (found []finding) {
 	if !e.converts {
-		found = e.audit(n, s, children)
+		found = e.audit(n, at, children)
 	}
-	if s.kept {
+	if at.kept {
 		return found
 	}
-	found = append(found, e.unreachable(n, s)...)
-	if e.converts && e.compute(s) == nil {
+	found = append(found, e.unreachable(n, at)...)
+	if e.converts && e.compute(at) == nil {
 		return found
 	}
-	found = append(found, e.wrongFields(n, s, children)...)
+	found = append(found, e.wrongFields(n, at, children)...)
 	if !e.siblings {
 		return found
 	}
@@ -114,19 +114,19 @@ func (e *engine) examine(n node, s *place, children []node) (found []finding) {
 }
 
 // audit is that of the shape, for a node that has an ID.
-func (e *engine) audit(n node, s *place, children []node) []finding {
+func (e *engine) audit(n node, at *place, children []node) []finding {
 	if err := checkID(n.id); err != nil {
 		return []finding{one(n, e.problem(mongopatterns.WrongField, n, e.to.o.IDField, err.Error()))}
 	}
-	return e.to.audit(e, n, s, children)
+	return e.to.audit(e, n, at, children)
 }
 
 // unreachable is the finding that no root leads to a node.
-func (e *engine) unreachable(n node, s *place) []finding {
-	if !e.converts && (s.lost != "" || s.cycle != nil) {
-		return []finding{e.misplaced(n, s)}
+func (e *engine) unreachable(n node, at *place) []finding {
+	if !e.converts && (at.lost != "" || at.cycle != nil) {
+		return []finding{e.misplaced(n, at)}
 	}
-	if !e.repairs && e.compute(s) == nil {
+	if !e.repairs && e.compute(at) == nil {
 		return []finding{one(n, e.problem(mongopatterns.Orphan, n, "", "no root leads to it"))}
 	}
 	return nil
@@ -134,21 +134,21 @@ func (e *engine) unreachable(n node, s *place) []finding {
 
 // misplaced is the finding for an orphan or for a node on a cycle. On a cycle that no node outside leads to, only one
 // node carries writes, because one cut opens it.
-func (e *engine) misplaced(n node, s *place) finding {
-	if s.cycle == nil {
+func (e *engine) misplaced(n node, at *place) finding {
+	if at.cycle == nil {
 		kind := mongopatterns.Orphan
-		if s.lost == malformed {
+		if at.lost == malformed {
 			kind = mongopatterns.WrongField
 		}
-		return e.makesRoot(n, e.problem(kind, n, e.from.refField, s.lost))
+		return e.makesRoot(n, e.problem(kind, n, e.from.refField, at.lost))
 	}
-	p := e.problem(Cycle, n, e.from.refField, fmt.Sprintf("one of %d", len(s.cycle.places)))
-	if s.cycle.entered {
-		f := one(n, p, e.from.cut(n, s)...)
+	p := e.problem(Cycle, n, e.from.refField, fmt.Sprintf("one of %d", len(at.cycle.places)))
+	if at.cycle.entered {
+		f := one(n, p, e.from.cut(n, at)...)
 		f.remedy = newWay
 		return f
 	}
-	if s == s.cycle.places[0] {
+	if at == at.cycle.places[0] {
 		return e.makesRoot(n, p)
 	}
 	return one(n, p)
@@ -163,10 +163,10 @@ func (e *engine) makesRoot(n node, p mongopatterns.Problem) finding {
 
 // wrongFields are the fields of a node that differ from those that it should have: one finding, because all of them are
 // one write.
-func (e *engine) wrongFields(n node, s *place, children []node) []finding {
+func (e *engine) wrongFields(n node, at *place, children []node) []finding {
 	var set bson.D
 	f := finding{id: n.id}
-	for _, want := range e.wanted(s, children) {
+	for _, want := range e.wanted(at, children) {
 		if p, wrong := e.compare(n, want); wrong {
 			set = append(set, expr.Element(want.Key, p.Want))
 			f.problems = append(f.problems, p)
@@ -181,8 +181,8 @@ func (e *engine) wrongFields(n node, s *place, children []node) []finding {
 
 // wanted are the fields that a node should have. A list of children is not derived from anything, unless the tree is
 // converted: audit examines it.
-func (e *engine) wanted(s *place, children []node) (fields bson.D) {
-	if self := e.compute(s); self != nil && (e.converts || !e.to.namesChildren) {
+func (e *engine) wanted(at *place, children []node) (fields bson.D) {
+	if self := e.compute(at); self != nil && (e.converts || !e.to.namesChildren) {
 		fields = e.to.fieldsOf(self.up, children)
 	}
 	if e.comparesCounts() {
@@ -242,8 +242,8 @@ func (e *engine) lookAtRoots(ctx context.Context) ([]finding, error) {
 		return nil, err
 	}
 	found := e.disorder(noNode, roots)
-	if e.converts {
+	if e.converts || e.to.numbers == nil {
 		return found, nil
 	}
-	return append(found, e.to.auditRoots(e, roots)...), nil
+	return append(found, e.to.numbers.auditRoots(e, roots)...), nil
 }

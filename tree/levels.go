@@ -13,20 +13,21 @@ type relatives interface {
 	parents(nodes []node) bson.D
 }
 
-// checkNoCycle reads the way up from n. The caller holds the lock, so that no other move can change it.
-func (s *store) checkNoCycle(ctx context.Context, r relatives, x, n bson.RawValue) error {
+// searchCycle refuses to put x under n if the way up from n, which it reads, leads to x. The caller holds the lock, so that
+// no other move can change the way.
+func (s *store) searchCycle(ctx context.Context, r relatives, x, n node) error {
 	var nodes []node
 	var err error
 	if s.byLevels.Load() {
-		nodes, err = s.readLevels(ctx, n, r.parents)
+		nodes, err = s.readLevels(ctx, n.id, r.parents)
 	} else {
-		nodes, err = s.aggregate(ctx, s.rootFirst(r, n))
+		nodes, err = s.aggregate(ctx, s.rootFirst(r, n.id))
 	}
 	if err != nil {
 		return err
 	}
-	if same(n, x) || holds(idsOf(nodes), x) {
-		return s.about(x, ErrCycle)
+	if same(n.id, x.id) || holds(idsOf(nodes), x.id) {
+		return s.about(x.id, ErrCycle)
 	}
 	return nil
 }

@@ -186,10 +186,10 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 		}
 		w.Progress(result)
 	}
-	if result.Done+result.Skipped == 0 {
+	if t.c.numbers == nil || result.Done+result.Skipped == 0 {
 		return result, nil
 	}
-	_, err = t.c.renumber(ctx, false)
+	_, err = t.c.numbers.renumber(ctx, false)
 	return result, err
 }
 
@@ -217,32 +217,35 @@ func (c *core) load(ctx context.Context, batch []bson.Raw, done *mongopatterns.R
 // encoded yields entries as documents {_id, doc, parent}, with above as the parent of those that name none.
 // Batches are cut by the size of documents, and a document that the server refuses is reported by its _id.
 func (t *Tree[ID, T]) encoded(entries iter.Seq2[Entry[ID, T], error], above bson.RawValue) iter.Seq2[bson.Raw, error] {
-	one := func(e Entry[ID, T], err error) (bson.Raw, error) {
-		if err != nil {
-			return nil, err
-		}
-		doc, id, _, err := t.prepare(e.Value)
-		if err != nil {
-			return nil, err
-		}
-		parent := above
-		if e.Parent != nil {
-			parent, err = t.c.id(*e.Parent)
-		} else if above.Type == 0 {
-			parent = value.Null
-		}
-		if err != nil {
-			return nil, err
-		}
-		return codec.Codec{}.Document(expr.D("_id", id, "doc", doc, "parent", parent))
-	}
 	return func(yield func(bson.Raw, error) bool) {
 		for e, err := range entries {
-			if entry, err := one(e, err); !yield(entry, err) || err != nil {
+			var entry bson.Raw
+			if err == nil {
+				entry, err = t.encode(e, above)
+			}
+			if !yield(entry, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// encode is encoded for one entry.
+func (t *Tree[ID, T]) encode(e Entry[ID, T], above bson.RawValue) (bson.Raw, error) {
+	d, _, err := t.prepare(e.Value)
+	if err != nil {
+		return nil, err
+	}
+	parent := above
+	if above.Type == 0 {
+		parent = value.Null
+	}
+	if e.Parent != nil {
+		if parent, err = t.c.id(*e.Parent); err != nil {
+			return nil, err
+		}
+	}
+	return codec.Codec{}.Document(expr.D("_id", d.id, "doc", d.doc, "parent", parent))
 }
 
 // item is a document of a batch that is not stored yet.
@@ -351,11 +354,14 @@ func (c *core) stored(ctx context.Context, batch []bson.Raw) (map[string]*node, 
 		}
 	}
 	nodes, err := c.findAll(ctx, c.byIDs(ids))
-	stored := map[string]*node{}
+	if err != nil {
+		return nil, err
+	}
+	stored := make(map[string]*node, len(nodes))
 	for i := range nodes {
 		stored[key(nodes[i].id)] = &nodes[i]
 	}
-	return stored, err
+	return stored, nil
 }
 
 // fill sets the document of an item, and the node that its children see.

@@ -24,6 +24,10 @@ func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context
 	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
 }
 
+// alwaysLocks reports whether every write takes the lock. It does in NestedSets, where it shifts the numbers of nodes
+// anywhere in the tree.
+func (s *store) alwaysLocks() bool { return s.ranges }
+
 // exclusively is atomically with the lock; before is the epoch before this transaction. A
 // conflict on the lock document is one like any other: txn.Run waits for it, and leaves it to the caller if the
 // transaction is the caller's.

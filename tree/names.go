@@ -54,7 +54,7 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	if err != nil {
 		return nil, err
 	}
-	doc, id, _, err := t.prepare(made)
+	d, _, err := t.prepare(made)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +62,10 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	if above != nil {
 		pos = positionUnder(above.id)
 	}
-	if err := t.c.insert(ctx, doc, pos); err != nil {
+	if err := t.c.insert(ctx, d.doc, pos); err != nil {
 		return nil, err
 	}
-	segment, _ := lookup(doc, t.c.o.SegmentField).(bson.RawValue)
-	return t.c.child(id, segment, above), nil
+	return t.c.child(d.id, d.segment, above), nil
 }
 
 // walkDown goes down from the roots by names and returns the last node. What is missing comes from create; without
@@ -99,7 +98,7 @@ func (c *core) childNamed(ctx context.Context, parent *node, name string) (*node
 	if parent == nil {
 		n, err = c.rootWith(ctx, match)
 	} else {
-		n, err = c.findOne(ctx, expr.Op("$and", bson.A{c.allChildren(*parent), match}), nil)
+		n, err = c.findOne(ctx, expr.Op("$and", bson.A{c.withBare(c.childrenOf(*parent), *parent), match}), nil)
 	}
 	if err != nil || n.raw == nil {
 		return nil, err

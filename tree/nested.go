@@ -53,11 +53,8 @@ func (s nestedSets) descendantsOf(n node, _ int) bson.D {
 	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right))
 }
 
-// numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets. Every write that
-// changes numbers takes the lock, because it shifts the numbers of nodes anywhere in the tree.
+// numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets.
 type numbers struct{ oneParent }
-
-func (s numbers) alwaysLocks() bool { return true }
 
 // stretch is a range of numbers that move by the same amount; both ends belong to it.
 type stretch struct{ from, to, by int64 }
@@ -196,12 +193,15 @@ func (s numbers) afterCascade(x node, deleted int64) ([]mongo.WriteModel, error)
 // batch does not shift the whole tree; renumber gives the final numbers once, at the end.
 func (s numbers) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	last, err := s.lastNumber(ctx)
+	if err != nil {
+		return nil, err
+	}
 	fields := make([]bson.D, len(items))
 	for i := range items {
 		at := last + 1 + int64(i)
 		fields[i] = expr.D(s.o.LeftField, at, s.o.RightField, at)
 	}
-	return fields, err
+	return fields, nil
 }
 
 // Maintenance.

@@ -288,7 +288,7 @@ func (l oneParent) checkNoCycle(ctx context.Context, x, n node) error {
 	var below bool
 	switch {
 	case !l.inherits:
-		return l.store.checkNoCycle(ctx, l, x.id, n.id)
+		return l.searchCycle(ctx, l, x, n)
 	case l.tellsAncestors():
 		below = same(n.id, x.id) || holds(l.above(n, x.id), x.id)
 	default: // a path of segments

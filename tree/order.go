@@ -110,8 +110,6 @@ type deletion struct {
 // siblingOrder keeps siblings in order. It has two implementations: gaps, with or without an OrderField, and the
 // numbers of NestedSets.
 type siblingOrder interface {
-	// alwaysLocks reports whether every write takes the lock.
-	alwaysLocks() bool
 	// checkNumbered refuses a node with numbers that do not tell where it is.
 	checkNumbered(n node) error
 	// orderAt returns the fields that order a node among its siblings, and the writes to other nodes that make room.
@@ -121,10 +119,8 @@ type siblingOrder interface {
 	afterDelete(ctx context.Context, d deletion) ([]mongo.WriteModel, error)
 	// afterCascade returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
 	afterCascade(x node, deleted int64) ([]mongo.WriteModel, error)
-	// renumber, audit and auditRoots are those of shape.
-	renumber(ctx context.Context, dry bool) (written int64, err error)
-	audit(e *engine, n node, s *place, children []node) []finding
-	auditRoots(e *engine, roots []node) []finding
+	// audit is that of upkeep.
+	audit(e *engine, n node, at *place, children []node) []finding
 	// orderLast returns, for each document of a Load, the fields that put it after its siblings.
 	orderLast(ctx context.Context, items []*item) ([]bson.D, error)
 }
@@ -142,11 +138,8 @@ const orderMax = math.MaxInt64 / 4
 // gaps order siblings by an OrderField; without one siblings are not ordered.
 type gaps struct{ oneParent }
 
-func (g gaps) alwaysLocks() bool                                    { return false }
 func (g gaps) checkNumbered(node) error                             { return nil }
 func (g gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
-func (g gaps) renumber(context.Context, bool) (int64, error)        { return 0, nil }
-func (g gaps) auditRoots(*engine, []node) []finding                 { return nil }
 
 // checkPosition refuses positions among siblings that are not ordered.
 func (l oneParent) checkPosition(pos position) error {
@@ -286,7 +279,7 @@ func (g gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.Write
 	} else if first, err = g.orderAfterRoots(ctx, d.x); err != nil {
 		return nil, err
 	}
-	return append(models, update(g.allChildren(d.x), expr.Op("$inc", expr.D(field, first-low)))), nil
+	return append(models, update(g.childrenAndBare(d.x), expr.Op("$inc", expr.D(field, first-low)))), nil
 }
 
 // roomForChildren moves the siblings after a deleted node, and conflicts with insertions under the same parent, which
@@ -327,7 +320,10 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 		}
 	}
 	last, err := g.findOne(ctx, g.in(g.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
-	if err := cmp.Or(err, g.checkOrder(last)); err != nil {
+	if err != nil {
+		return nil, err
+	}
+	if err := g.checkOrder(last); err != nil {
 		return nil, err
 	}
 	next := int64(0)

@@ -17,7 +17,7 @@ type place struct {
 	said    said
 	kept    bool // the node keeps the place that it has in to: see mode.keeps
 
-	// The next step of the way up, set by needsRead and resolve.
+	// The next step of the way up, set by resolveUnread and resolve.
 	resolved bool
 	ups      []*place // its parents; several only in ChildReferences
 	lost     string   // why it has no parent though it names one
@@ -57,8 +57,8 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 		}
 	}
 	c := connector{graph: e.from.o.Graph, order: map[*place]int{}, low: map[*place]int{}}
-	for _, s := range places {
-		c.visit(s)
+	for _, at := range places {
+		c.visit(at)
 	}
 	return places, nil
 }
@@ -66,38 +66,38 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 // placeOf returns the place of a node that was read, a new one if it was not met before.
 func (e *engine) placeOf(n node) *place {
 	k := key(n.id)
-	s := e.known[k]
-	if s == nil {
-		s = &place{id: value.Clone(n.id), segment: value.Clone(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
+	at := e.known[k]
+	if at == nil {
+		at = &place{id: value.Clone(n.id), segment: value.Clone(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
 			said: said{bare: e.from.isBare(n.raw), parent: value.Clone(n.parent)}}
-		for _, k := range []string{k, e.from.refKey(n)} {
-			e.known[k] = s
-			e.added = append(e.added, k)
+		for _, name := range []string{k, e.from.refKey(n)} {
+			e.known[name] = at
+			e.added = append(e.added, name)
 		}
 	}
 	// A node that has the field, perhaps since the last look, keeps its place: climb does not go above it.
-	if e.keeps && !s.kept && n.raw.Lookup(e.to.refField).Type != 0 {
-		s.kept, s.computed = true, &node{id: s.id, segment: s.segment, path: e.to.parse(n.raw).path}
+	if e.keeps && !at.kept && n.raw.Lookup(e.to.refField).Type != 0 {
+		at.kept, at.computed = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
 	}
-	return s
+	return at
 }
 
 // moved reports whether a node names another parent than when its place was found. Old code moves nodes without
 // the lock, so the epoch does not show it. The place and those below it are wrong then.
 func (e *engine) moved(n node) bool {
-	s := e.known[key(n.id)]
-	if s == nil || !s.resolved {
+	at := e.known[key(n.id)]
+	if at == nil || !at.resolved {
 		return false
 	}
-	if e.known[e.from.refKey(n)] != s {
+	if e.known[e.from.refKey(n)] != at {
 		return true
 	}
 	// In ChildReferences the parent field says where a node without an array is.
-	if e.from.isBare(n.raw) && (s.kept || !s.said.bare || !same(n.parent, s.said.parent)) {
+	if e.from.isBare(n.raw) && (at.kept || !at.said.bare || !same(n.parent, at.said.parent)) {
 		return true
 	}
 	up, _ := e.from.parent(n)
-	return !s.kept && s.said.up != e.from.refKey(up)
+	return !at.kept && at.said.up != e.from.refKey(up)
 }
 
 // readParents reads the parents of places that are not known, makes them their ups, and returns the
@@ -105,10 +105,10 @@ func (e *engine) moved(n node) bool {
 func (e *engine) readParents(ctx context.Context, places []*place) (parents []*place, err error) {
 	var nodes []node
 	below := map[string]*place{}
-	for _, s := range places {
-		if e.needsRead(s) {
-			nodes = append(nodes, s.node)
-			below[key(s.id)] = s
+	for _, at := range places {
+		if !e.resolveUnread(at) {
+			nodes = append(nodes, at.node)
+			below[key(at.id)] = at
 		}
 	}
 	if len(nodes) == 0 {
@@ -123,77 +123,77 @@ func (e *engine) readParents(ctx context.Context, places []*place) (parents []*p
 		up := e.placeOf(p)
 		parents = append(parents, up)
 		for _, id := range p.children { // in ChildReferences
-			if s := below[key(id)]; s != nil && !slices.Contains(s.ups, up) {
-				s.ups = append(s.ups, up)
+			if at := below[key(id)]; at != nil && !slices.Contains(at.ups, up) {
+				at.ups = append(at.ups, up)
 			}
 		}
 	}
-	for _, s := range below {
-		e.resolve(s)
+	for _, at := range below {
+		e.resolve(at)
 	}
 	return parents, nil
 }
 
-// needsRead gives a place its parent if that is known, and reports whether the parent has to be read.
-func (e *engine) needsRead(s *place) bool {
-	if s.resolved {
-		return false
+// resolveUnread gives a place its parent if that is known. It returns false if the parent has to be read.
+func (e *engine) resolveUnread(at *place) bool {
+	if at.resolved {
+		return true
 	}
-	s.resolved = true
-	ref, broken := e.from.parent(s.node)
-	s.said.up, s.lost = e.from.refKey(ref), broken
-	if broken != "" || s.kept {
-		return false
+	at.resolved = true
+	ref, broken := e.from.parent(at.node)
+	at.said.up, at.lost = e.from.refKey(ref), broken
+	if broken != "" || at.kept {
+		return true
 	}
-	if up := e.known[s.said.up]; up != nil {
-		s.ups = []*place{up}
-		return false
+	if up := e.known[at.said.up]; up != nil {
+		at.ups = []*place{up}
+		return true
 	}
-	return s.said.up != "" || e.from.namesChildren
+	return at.said.up == "" && !e.from.namesChildren
 }
 
 // resolve gives a place the parent that its node names, or says why it has none. The parents that list it are among its
 // ups already.
-func (e *engine) resolve(s *place) {
-	ref, broken := e.from.unconfirmed(s.node, s.ups)
+func (e *engine) resolve(at *place) {
+	ref, broken := e.from.unconfirmed(at.node, at.ups)
 	if !e.from.isParent(ref) {
 		return
 	}
 	if e.from.namesChildren { // then no list says where the node is, even if others have it
-		s.unlisted, s.ups = true, nil
-		if s.lost = broken; broken == "" && e.converts {
-			s.lost = "not adopted"
+		at.unlisted, at.ups = true, nil
+		if at.lost = broken; broken == "" && e.converts {
+			at.lost = "not adopted"
 		}
 	}
-	if s.lost != "" {
+	if at.lost != "" {
 		return
 	}
 	if up := e.known[e.from.refKey(ref)]; up != nil {
-		s.ups = []*place{up}
+		at.ups = []*place{up}
 		return
 	}
-	s.lost = "there is no such parent"
+	at.lost = "there is no such parent"
 }
 
 // compute returns a node as its children in to see it, computed downwards from the root, or from a node that keeps its
 // place. It is nil if no root leads to the node, or if the node or one above it has a segment that no path can contain.
-func (e *engine) compute(s *place) *node {
-	if !s.rooted {
+func (e *engine) compute(at *place) *node {
+	if !at.rooted {
 		return nil
 	}
-	if s.computed == nil {
+	if at.computed == nil {
 		var up *node
-		if len(s.ups) > 0 {
-			if up = e.compute(s.ups[0]); up == nil {
+		if len(at.ups) > 0 {
+			if up = e.compute(at.ups[0]); up == nil {
 				return nil
 			}
 		}
-		s.computed = e.to.child(s.id, s.segment, up)
+		at.computed = e.to.child(at.id, at.segment, up)
 	}
-	if e.to.checkUsable(*s.computed) != nil {
+	if e.to.checkUsable(*at.computed) != nil {
 		return nil
 	}
-	return s.computed
+	return at.computed
 }
 
 // forget drops all places. epoch is the one from now on, -1 if it could not be read.
@@ -205,7 +205,7 @@ func (e *engine) forget(epoch int64) {
 // have added the missing parent before the next look.
 func (e *engine) forgetUnrooted() {
 	for _, k := range e.added {
-		if s := e.known[k]; s != nil && !s.rooted {
+		if at := e.known[k]; at != nil && !at.rooted {
 			delete(e.known, k)
 		}
 	}

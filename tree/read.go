@@ -407,7 +407,10 @@ func (t *Tree[ID, T]) IsDescendant(ctx context.Context, id, ancestor ID) (below 
 		return false, err
 	}
 	ids, err := t.c.ancestry(ctx, id)
-	return holds(ids, other), err
+	if err != nil {
+		return false, err
+	}
+	return holds(ids, other), nil
 }
 
 // Breadcrumb returns the nodes from the root to a node, the node last, with their names
@@ -466,9 +469,12 @@ func (t *Tree[ID, T]) subtree(ctx context.Context, id ID, maxDepth int) (*Node[T
 		return nil, raw, err
 	}
 	all, err := t.nest(ctx, t.c.down(raw, maxDepth, true), key(raw))
-	at := slices.IndexFunc(all.pieces, func(n piece) bool { return n.id == key(raw) })
-	if err != nil || at < 0 {
+	if err != nil {
 		return nil, raw, err
+	}
+	at := slices.IndexFunc(all.pieces, func(n piece) bool { return n.id == key(raw) })
+	if at < 0 {
+		return nil, raw, nil
 	}
 	top := all.pieces[at]
 	if top.bare { // in ChildReferences its parent may list it
@@ -505,16 +511,21 @@ func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) 
 	ctx = comment.Call(ctx, "tree.Forest")
 	defer fault.In(&err, "tree: forest")
 	all, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.allNodes())}, "")
-	seen := map[*Node[T]]bool{}
-	for _, n := range all.pieces {
-		if n.root && !n.child {
-			roots = append(roots, all.nodes[n.at])
-			if all.several {
-				all.nodes[n.at].cutCycles(seen)
-			}
-		}
+	if err != nil {
+		return nil, err
 	}
-	return roots, err
+	above := map[*Node[T]]bool{}
+	for _, n := range all.pieces {
+		if !n.root || n.child {
+			continue
+		}
+		root := all.nodes[n.at]
+		if all.several {
+			root.cutCycles(above)
+		}
+		roots = append(roots, root)
+	}
+	return roots, nil
 }
 
 // nested is documents that were read and nested.

@@ -100,8 +100,6 @@ type shape interface {
 	arrange(ctx context.Context, items []*item) error
 	// addChildren is the update of an existing node that gets children by a Load.
 	addChildren(children []bson.RawValue) bson.D
-	// renumber ends a call that wrote many nodes. In NestedSets it numbers them, and returns how many it wrote.
-	renumber(ctx context.Context, dry bool) (written int64, err error)
 
 	upkeep
 }
@@ -124,16 +122,15 @@ type upkeep interface {
 	// fieldsOf returns the tree fields of a node with this parent, nil for a root, and these children.
 	fieldsOf(parent *node, children []node) bson.D
 	// audit finds problems that do not depend on the way up: wrong elements of lists, numbers, and IDs that cannot
-	// be in a path. auditRoots does so for the roots as siblings.
-	audit(e *engine, n node, s *place, children []node) []finding
-	auditRoots(e *engine, roots []node) []finding
+	// be in a path.
+	audit(e *engine, n node, at *place, children []node) []finding
 	// prepareAdoption prepares a batch for the mode adoptingPlaces: it reads the children, and finds what has to be written
 	// besides the fields of the nodes. stale says that a parent has changed since the engine saw it.
 	prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
 	// makeRoot returns the writes that make a root of a node and keep all below it there.
 	makeRoot(n node) []mongo.WriteModel
 	// cut returns the writes that open a cycle that n lies on and that a node outside leads to.
-	cut(n node, s *place) []mongo.WriteModel
+	cut(n node, at *place) []mongo.WriteModel
 }
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.
@@ -194,6 +191,7 @@ func layoutOf(kind Representation, o *Options) layout {
 type core struct {
 	*store
 	shape
+	numbers *numbers // nil except in NestedSets
 
 	ancestors, crumbs []bson.RawValue // the encoded stages for runFrom
 }
@@ -213,7 +211,8 @@ func (s *store) core() *core {
 		l.representation = pathShape{s}
 	case NestedSets:
 		l.representation = nestedSets{s}
-		return &core{store: s, shape: families{l, numbers{l}}}
+		n := numbers{l}
+		return &core{store: s, shape: families{l, n}, numbers: &n}
 	}
 	return &core{store: s, shape: families{l, gaps{l}}}
 }

@@ -58,7 +58,10 @@ func New[ID, T any](coll *mongo.Collection, rep Representation, opts *Options) (
 	if err != nil {
 		return nil, err
 	}
-	return &Tree[ID, T]{c}, c.codec.CheckMore("T", reflect.TypeFor[T]())
+	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
+		return nil, err
+	}
+	return &Tree[ID, T]{c}, nil
 }
 
 // store has the collection of a tree and the names of its fields: the filters, reads and writes that all calls

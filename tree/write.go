@@ -32,22 +32,21 @@ func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id I
 	if pos.err != nil {
 		return id, pos.err
 	}
-	full, raw, id, err := t.prepare(doc)
+	d, id, err := t.prepare(doc)
 	if err != nil {
 		return id, err
 	}
-	return id, fault.Taken(t.c.o.IDField, raw, t.c.insert(ctx, full, pos.at))
+	return id, fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d.doc, pos.at))
 }
 
-// prepare is core.prepare, and checks that the ID decodes to the type ID. A node with another ID could be stored, but
-// not named by any call.
-func (t *Tree[ID, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id ID, err error) {
-	doc, raw, made, err := t.c.prepare(user)
-	if err != nil {
-		return nil, raw, id, err
+// prepare is that of store, and returns the ID also as the type ID. It refuses an ID that this type cannot hold, because
+// the node could be stored, but not named by any call.
+func (t *Tree[ID, T]) prepare(user T) (d newDocument, id ID, err error) {
+	if d, err = t.c.prepare(user); err != nil {
+		return d, id, err
 	}
-	id, err = codec.DecodeNew[ID](t.c.codec, raw, made)
-	return doc, raw, id, err
+	id, err = codec.DecodeNew[ID](t.c.codec, d.id, d.made)
+	return d, id, err
 }
 
 // Move moves a node, with everything below it, to another position. For a position below the node itself,
@@ -149,7 +148,7 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 			return err
 		}
 		touched := p.parent
-		if f.alwaysLocks() { // touchParent has not written to the parent
+		if f.alwaysLocks() { // touchParent has only read the parent: it has no mark, and does not count the child yet
 			touched = nil
 			room = append(f.changeChildCount(p.parent, 1), room...)
 		}
@@ -350,7 +349,7 @@ func (f families) checkAllSound(x node, children []node) error {
 // survey reads the children of x, and for Promote also the parent that gets them, in the same round trip.
 func (f families) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
 	d = deletion{x: x, policy: policy}
-	match, up := f.allChildren(x), f.parentNode(x)
+	match, up := f.childrenAndBare(x), f.parentNode(x)
 	if policy == mongopatterns.Restrict {
 		d.children, err = f.findAll(ctx, match, 1)
 		return d, err

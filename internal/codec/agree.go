@@ -31,8 +31,7 @@ func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...ref
 			err = nil // an encoder of the user does not expect such a value
 		}
 	}()
-	// A registry of its own, because one keeps how it first read a type, by JSON tags or not.
-	c = Codec{Registry: bson.NewRegistry(), BSON: client(coll.Driver())}
+	c = Codec{BSON: client(coll.Driver())}
 	var sent, values bson.A
 	var own []bson.RawValue
 	for _, t := range types {

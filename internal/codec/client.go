@@ -61,9 +61,6 @@ var asking = func() *bson.Registry {
 	return r
 }()
 
-// decoders are the driver's.
-var decoders = bson.NewRegistry()
-
 // A key of a map that is text by fmt, or by its method.
 type key struct{}
 
@@ -72,7 +69,7 @@ func (key) MarshalText() ([]byte, error) { return []byte("text"), nil }
 
 // encoding notes the options that the driver encodes with.
 func encoding(ec bson.EncodeContext, o *options.BSONOptions) {
-	ec.Registry = bson.NewRegistry() // a registry keeps how it first read a type, by JSON tags or not
+	ec.Registry = bson.NewRegistry() // neither byBSON nor byJSON, because the options say by which tags it reads
 	encode := func(v any) (bson.Raw, error) {
 		encoder, err := ec.LookupEncoder(reflect.TypeOf(v))
 		if err != nil {
@@ -111,7 +108,7 @@ func encoding(ec bson.EncodeContext, o *options.BSONOptions) {
 
 // decoding notes the options that the driver decodes with.
 func decoding(dc bson.DecodeContext, o *options.BSONOptions) {
-	dc.Registry = decoders
+	dc.Registry = byBSON // these types have no tags
 	decode := func(v, into any) error {
 		doc, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
 		if err != nil {

@@ -76,9 +76,7 @@ func (c Codec) document(document any) (bson.Raw, error) {
 	}
 	var out bytes.Buffer
 	e := bson.NewEncoder(bson.NewDocumentWriter(&out))
-	if r := c.registry(); r != nil {
-		e.SetRegistry(r)
-	}
+	e.SetRegistry(c.registry())
 	if o := c.BSON; o != nil {
 		set(o.ErrorOnInlineDuplicates, e.ErrorOnInlineDuplicates)
 		set(o.IntMinSize, e.IntMinSize)
@@ -96,15 +94,19 @@ func (c Codec) document(document any) (bson.Raw, error) {
 	return out.Bytes(), nil
 }
 
-// byJSON is for types that are read by their JSON tags. A registry caches how it first read a type, so the
-// default registry cannot be used for both kinds of tags.
-var byJSON = bson.NewRegistry()
+// Two registries with the driver's codecs. A registry keeps how it first read a struct type, so there is one for the types
+// that are read by their bson tags, and one for those that are read by their JSON tags.
+var byBSON, byJSON = bson.NewRegistry(), bson.NewRegistry()
 
+// registry returns the registry that c encodes and decodes with.
 func (c Codec) registry() *bson.Registry {
-	if c.Registry == nil && c.BSON != nil && c.BSON.UseJSONStructTags {
+	switch {
+	case c.Registry != nil:
+		return c.Registry
+	case c.BSON != nil && c.BSON.UseJSONStructTags:
 		return byJSON
 	}
-	return c.Registry
+	return byBSON
 }
 
 func set(on bool, option func()) {
@@ -223,9 +225,7 @@ func (c Codec) decode(document bson.Raw, into any) error {
 		return bson.Unmarshal(document, into)
 	}
 	d := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(document)))
-	if r := c.registry(); r != nil {
-		d.SetRegistry(r)
-	}
+	d.SetRegistry(c.registry())
 	if o := c.BSON; o != nil {
 		set(o.AllowTruncatingDoubles, d.AllowTruncatingDoubles)
 		set(o.BinaryAsSlice, d.BinaryAsSlice)

@@ -32,11 +32,10 @@ type Field struct {
 
 func (f Field) has(flag string) bool { return slices.Contains(strings.Split(f.Flags, ","), flag) }
 
-// drivers is the driver's registry, and structEncoder and structDecoder are its codec of structs.
+// structEncoder and structDecoder are the driver's codec of structs.
 var (
-	drivers          = bson.NewRegistry()
-	structEncoder, _ = drivers.LookupEncoder(reflect.TypeFor[struct{}]())
-	structDecoder, _ = drivers.LookupDecoder(reflect.TypeFor[struct{}]())
+	structEncoder, _ = byBSON.LookupEncoder(reflect.TypeFor[struct{}]())
+	structDecoder, _ = byBSON.LookupDecoder(reflect.TypeFor[struct{}]())
 )
 
 // Struct returns how a struct type, or a pointer to one, is stored. It returns nil if that is not known: for another
@@ -69,15 +68,11 @@ type described struct {
 var structs sync.Map // of described to *Struct, with the driver's registry
 
 func (c Codec) describe(t reflect.Type) *Struct {
-	registry := c.Registry
-	if registry == nil {
-		registry = drivers
-	}
-	encoder, err := registry.LookupEncoder(t)
+	encoder, err := c.registry().LookupEncoder(t)
 	if err != nil || reflect.TypeOf(encoder) != reflect.TypeOf(structEncoder) {
 		return nil
 	}
-	decoder, err := registry.LookupDecoder(t)
+	decoder, err := c.registry().LookupDecoder(t)
 	if err != nil || reflect.TypeOf(decoder) != reflect.TypeOf(structDecoder) {
 		return nil
 	}

@@ -48,26 +48,9 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 		if err != nil {
 			return err
 		}
-		found := false
-		for _, have := range existing {
-			sameKey := bytes.Equal(have.Key, want.Key)
-			if sameKey && have.sameOptions(want) {
-				if have.Hidden {
-					return hidden(coll, have)
-				}
-				found = true
-				break
-			}
-			// The server decides about collations that differ: it completes them by their locale, and
-			// determines whether the index exists already.
-			sameLocale := sameKey && have.Collation.Locale == want.Collation.Locale
-			// A unique index over all documents refuses what one over some allows.
-			stricter := have.Unique && len(have.PartialFilter) == 0 && len(want.PartialFilter) > 0
-			if have.Name == want.Name && !sameLocale || sameKey && have.Collation == want.Collation &&
-				(stricter || bytes.Equal(have.PartialFilter, want.PartialFilter)) {
-				return fmt.Errorf("%w: %s has the index %q on %s, and needs it on %s", fault.ErrIndexConflict,
-					coll.Name(), have.Name, have, want)
-			}
+		found, err := find(coll, existing, want)
+		if err != nil {
+			return err
 		}
 		if !found {
 			missing = append(missing, model)
@@ -78,6 +61,35 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 	}
 	_, err = fault.Many(coll.Indexes().CreateMany(ctx, missing))
 	return createError(coll, err)
+}
+
+// find reports whether an index exists. It returns an error if one is in its way.
+func find(coll *mongo.Collection, existing []spec, want spec) (bool, error) {
+	for _, have := range existing {
+		same := bytes.Equal(have.Key, want.Key) && have.sameOptions(want)
+		switch {
+		case same && have.Hidden:
+			return false, hidden(coll, have)
+		case same:
+			return true, nil
+		case have.excludes(want):
+			return false, fmt.Errorf("%w: %s has the index %q on %s, and needs it on %s", fault.ErrIndexConflict,
+				coll.Name(), have.Name, have, want)
+		}
+	}
+	return false, nil
+}
+
+// excludes reports whether there cannot be another index with other options beside s, by its name or its keys. The server
+// decides about collations that differ: it completes them by their locale, and determines whether the index exists already.
+func (s spec) excludes(other spec) bool {
+	sameKey := bytes.Equal(s.Key, other.Key)
+	if s.Name == other.Name && !(sameKey && s.Collation.Locale == other.Collation.Locale) {
+		return true
+	}
+	// A unique index over all documents refuses what one over some allows.
+	stricter := s.Unique && len(s.PartialFilter) == 0 && len(other.PartialFilter) > 0
+	return sameKey && s.Collation == other.Collation && (stricter || bytes.Equal(s.PartialFilter, other.PartialFilter))
 }
 
 // hidden is the error for an index that would do, but that somebody has hidden from all queries. The server would

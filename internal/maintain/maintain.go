@@ -147,16 +147,16 @@ func Run(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work
 			err = fault.Unknown(err) // a step may write several times
 		}
 	}()
+	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+		begun = true
+		return step(ctx, part, w, result)
+	}
+	d := division{coll.Name(), w.Strict, txn.Running(ctx), &total, func() { w.Progress(total) }, do}
 	for batch, err := range Batches(ctx, coll, w, scan) {
 		if err != nil {
 			return total, err
 		}
-		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			begun = true
-			return step(ctx, part, w, result)
-		}
-		progress := func() { w.Progress(total) }
-		if err := apart(ctx, coll.Name(), batch, w.Strict, &total, progress, do); err != nil {
+		if err := d.run(ctx, batch); err != nil {
 			return total, err
 		}
 		w.Progress(total)
@@ -191,54 +191,74 @@ func Rewrite(ctx context.Context, coll *comment.Collection, models []mongo.Write
 
 // Apart does one batch and, if the server refuses it, its halves, as Run describes.
 func Apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
-	return apart(ctx, collection, batch, strict, total, func() {}, do)
+	d := division{collection, strict, txn.Running(ctx), total, func() {}, do}
+	return d.run(ctx, batch)
 }
 
-func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, progress func(),
-	do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
-	joined := txn.Running(ctx) // asked before: after a commit without an answer the driver still takes it for running
-	// Documents that were done before an error stay done. The next attempt finds them without a problem, or counts them
-	// as Skipped.
-	skipped, done := total.Skipped, int64(0)
-	defer func() { total.Skipped -= min(done, total.Skipped-skipped) }()
-	return patiently(ctx, batch, total, progress, func(batch []bson.Raw) error {
-		var result mongopatterns.Result
-		err := do(ctx, batch, &result)
-		if err == nil {
-			result.Examined += int64(len(batch))
-			Add(total, result)
-			if strict { // the step itself may have refused documents, and written the others
-				return First(&result)
-			}
-			return nil
-		}
-		if wait := (*busy)(nil); errors.As(err, &wait) {
-			total.Done += result.Done // not the rest of the result: patiently does the documents again
-			done += result.Done
-			return err
-		}
-		divisible := len(batch) > 1 && errors.As(err, new(*large))
-		if strict && !divisible || !fault.Refused(err) || joined {
-			if result.Unknown == 0 && fault.MayBeDone(err) && !joined {
-				result.Unknown = max(0, int64(len(batch))-result.Done)
-			}
-			Add(total, result) // what was done before the error
-			return err
-		}
-		total.Done += result.Done
-		done += result.Done
-		if len(batch) == 1 {
-			total.Examined++
-			Fail(total, collection, batch[0].Lookup("_id"), err)
-			return nil
-		}
-		for _, part := range [][]bson.Raw{batch[:len(batch)/2], batch[len(batch)/2:]} {
-			if err := apart(ctx, collection, part, strict, total, progress, do); err != nil {
-				return err
-			}
-		}
-		return nil
+// A division is an Apart under way.
+type division struct {
+	collection string
+	strict     bool
+	joined     bool // asked before: after a commit without an answer the driver still takes the transaction for running
+	total      *mongopatterns.Result
+	progress   func()
+	do         func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error
+}
+
+// run does a batch. Documents that were done before an error stay done. The next attempt finds them without a problem, or
+// counts them as Skipped, which run takes back.
+func (d *division) run(ctx context.Context, batch []bson.Raw) error {
+	skipped, doneBefore := d.total.Skipped, int64(0)
+	defer func() { d.total.Skipped -= min(doneBefore, d.total.Skipped-skipped) }()
+	return patiently(ctx, batch, d.total, d.progress, func(batch []bson.Raw) error {
+		done, err := d.attempt(ctx, batch)
+		doneBefore += done
+		return err
 	})
+}
+
+// attempt does a batch once, or its halves if the server refuses it. It returns how many documents will be met again,
+// because they were done before an error.
+func (d *division) attempt(ctx context.Context, batch []bson.Raw) (done int64, err error) {
+	var result mongopatterns.Result
+	err = d.do(ctx, batch, &result)
+	if err == nil {
+		result.Examined += int64(len(batch))
+		Add(d.total, result)
+		if d.strict { // the step itself may have refused documents, and written the others
+			return 0, First(&result)
+		}
+		return 0, nil
+	}
+	conflict := errors.As(err, new(*busy))
+	if !conflict && d.ends(err, len(batch)) {
+		if result.Unknown == 0 && fault.MayBeDone(err) && !d.joined {
+			result.Unknown = max(0, int64(len(batch))-result.Done)
+		}
+		Add(d.total, result) // what was done before the error
+		return 0, err
+	}
+	d.total.Done += result.Done // not the rest of the result: the documents are done again
+	if conflict {
+		return result.Done, err
+	}
+	if len(batch) == 1 {
+		d.total.Examined++
+		Fail(d.total, d.collection, batch[0].Lookup("_id"), err)
+		return result.Done, nil
+	}
+	for _, half := range [][]bson.Raw{batch[:len(batch)/2], batch[len(batch)/2:]} {
+		if err := d.run(ctx, half); err != nil {
+			return result.Done, err
+		}
+	}
+	return result.Done, nil
+}
+
+// ends reports whether the error of a batch ends the call, so that nothing smaller is tried.
+func (d *division) ends(err error, size int) bool {
+	divisible := size > 1 && errors.As(err, new(*large))
+	return d.strict && !divisible || !fault.Refused(err) || d.joined
 }
 
 // Check yields the problems that find reports for the documents of a scan, batch by batch.
@@ -273,58 +293,81 @@ func Check(ctx context.Context, coll *comment.Collection, work *mongopatterns.Wo
 //
 // Cost: a scan of coll; 3 round trips more for each batch of orphans.
 func Orphans(ctx context.Context, coll, parents *comment.Collection, field string, work *mongopatterns.Work, problem mongopatterns.Problem) iter.Seq2[mongopatterns.Problem, error] {
-	named := expr.IfNull(expr.Field(field), nil) // $lookup fails on undefined, which $ifNull replaces
-	group := expr.Op("$group", expr.D("_id", named, "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
-	orphan := func(group bson.Raw) mongopatterns.Problem {
-		p := problem
-		p.Collection, p.Field, p.ID, p.Have = coll.Name(), field, group.Lookup("first"), group.Lookup("_id")
-		p.Detail = fmt.Sprintf("%d documents", group.Lookup("n").AsInt64())
-		return p
-	}
-	onlyID := expr.D("_id", 1)
-	lost := mongo.Pipeline{group,
+	o := orphans{coll, parents, field, problem}
+	lost := mongo.Pipeline{o.group(),
 		expr.Op("$lookup", expr.D("from", parents.Name(), "localField", "_id", "foreignField", "_id",
 			"pipeline", bson.A{expr.Op("$project", onlyID)}, "as", "parent")),
 		expr.Op("$match", expr.D("parent", bson.A{})),
 	}
-	return Check(ctx, coll, work, Scan{Pipeline: lost}, func(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
-		var never []mongopatterns.Problem
-		these := bson.A{}
-		for _, doc := range batch {
-			if id := doc.Lookup("_id"); value.CheckID(id) == nil {
-				these = append(these, id)
-			} else { // no document has such an _id, and $in refuses some of them or takes them for a pattern
-				never = append(never, orphan(doc))
-			}
+	return Check(ctx, coll, work, Scan{Pipeline: lost}, o.confirm)
+}
+
+// orphans are the arguments of Orphans.
+type orphans struct {
+	coll, parents *comment.Collection
+	field         string
+	problem       mongopatterns.Problem
+}
+
+var onlyID = expr.D("_id", 1)
+
+// group is the stage that groups documents by the field: {_id: its value, n, first}.
+func (o orphans) group() bson.D {
+	named := expr.IfNull(expr.Field(o.field), nil) // $lookup fails on undefined, which $ifNull replaces
+	return expr.Op("$group", expr.D("_id", named, "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
+}
+
+// of is the problem of a group.
+func (o orphans) of(group bson.Raw) mongopatterns.Problem {
+	p := o.problem
+	p.Collection, p.Field, p.ID, p.Have = o.coll.Name(), o.field, group.Lookup("first"), group.Lookup("_id")
+	p.Detail = fmt.Sprintf("%d documents", group.Lookup("n").AsInt64())
+	return p
+}
+
+// confirm returns the problems of groups whose parents did not exist, and do not exist in a snapshot.
+func (o orphans) confirm(ctx context.Context, groups []bson.Raw) ([]mongopatterns.Problem, error) {
+	var never, lost []mongopatterns.Problem
+	these := bson.A{}
+	for _, group := range groups {
+		if id := group.Lookup("_id"); value.CheckID(id) == nil {
+			these = append(these, id)
+		} else { // no document has such an _id, and $in refuses some of them or takes them for a pattern
+			never = append(never, o.of(group))
 		}
-		if len(these) == 0 {
-			return never, nil
-		}
-		err = txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
-			problems = nil
-			there := map[string]bool{}
-			for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-				return parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(onlyID))
-			}) {
-				if err != nil {
-					return err
-				}
-				there[value.Key(doc.Current.Lookup("_id"))] = true
-			}
-			for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-				return coll.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.D(field, expr.Op("$in", these))), group})
-			}) {
-				if err != nil {
-					return err
-				}
-				if id := doc.Lookup("_id"); !there[value.Key(id)] && value.CheckID(id) == nil {
-					problems = append(problems, orphan(doc))
-				}
-			}
-			return nil
-		})
-		return append(never, problems...), err
+	}
+	if len(these) == 0 {
+		return never, nil
+	}
+	err := txn.Run(ctx, o.coll.Database(), func(ctx context.Context) (err error) {
+		lost, err = o.among(ctx, these)
+		return err
 	})
+	return append(never, lost...), err
+}
+
+// among reads the groups with these values, and returns the problems of those whose parents do not exist.
+func (o orphans) among(ctx context.Context, these bson.A) (problems []mongopatterns.Problem, err error) {
+	there := map[string]bool{}
+	for parent, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return o.parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(onlyID))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		there[value.Key(parent.Current.Lookup("_id"))] = true
+	}
+	for group, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return o.coll.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.D(o.field, expr.Op("$in", these))), o.group()})
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		if id := group.Lookup("_id"); !there[value.Key(id)] && value.CheckID(id) == nil {
+			problems = append(problems, o.of(group))
+		}
+	}
+	return problems, nil
 }
 
 // Absent yields a Malformed problem for each path that no document of coll has, if coll has documents: the

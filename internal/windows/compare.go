@@ -1,7 +1,6 @@
 package windows
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -40,17 +39,16 @@ func NewSummary(series bson.RawValue, values int) *Summary {
 // Widen takes a number of a value into account; the least and the greatest are enough.
 func (s *Summary) Widen(i int, n timeseries.Number) {
 	e := &s.extremes[i]
-	alone := func() timeseries.Number { // a copy, which does not keep the whole document in memory
-		raw := n.Raw()
-		return timeseries.NumberOf(bson.RawValue{Type: raw.Type, Value: bytes.Clone(raw.Value)})
-	}
 	if e.low.IsZero() || n.Less(e.low) {
-		e.low = alone()
+		e.low = alone(n)
 	}
 	if e.high.IsZero() || e.high.Less(n) {
-		e.high = alone()
+		e.high = alone(n)
 	}
 }
+
+// alone returns a copy of a number that does not keep the whole document in memory.
+func alone(n timeseries.Number) timeseries.Number { return timeseries.NumberOf(value.Clone(n.Raw())) }
 
 // most is at least the sum of the absolute numbers of a value.
 func (s *Summary) most(i int) *big.Rat {
@@ -93,26 +91,16 @@ func (f *Frame) Compare(ctx context.Context, src *comment.Collection, work *mong
 			yield(mongopatterns.Problem{}, err)
 			return
 		}
-		source, batch, docs := newTotals(len(c.Values)), c.Begin(), 0
-		for m, err := range l.scan(ctx, src, w) {
-			var problem mongopatterns.Problem
-			if err == nil {
-				problem, err = f.look(src, batch, m, c.Convert)
-			}
-			if _, bytes := batch.Size(); docs == w.BatchSize || bytes > w.BatchBytes {
-				err = errors.Join(err, source.join(c.Source(batch)))
-				batch, docs = c.Begin(), 0
-			}
-			docs++
-			if (err != nil || problem.Kind != "") && !yield(problem, err) || err != nil {
+		source, target := newTotals(len(c.Values)), newTotals(len(c.Values))
+		for problem, err := range f.lookAtAll(ctx, src, l, w, c, source) {
+			if !yield(problem, err) || err != nil {
 				return
 			}
 		}
 		if w.Filter != nil {
 			return
 		}
-		target := newTotals(len(c.Values))
-		if err := errors.Join(source.join(c.Source(batch)), target.join(c.Target(ctx))); err != nil {
+		if err := target.join(c.Target(ctx)); err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
 		}
@@ -122,6 +110,38 @@ func (f *Frame) Compare(ctx context.Context, src *comment.Collection, work *mong
 					return
 				}
 			}
+		}
+	}
+}
+
+// lookAtAll yields the problems of the documents of a source, and adds their measurements to totals.
+func (f *Frame) lookAtAll(ctx context.Context, src *comment.Collection, l *ledger, w mongopatterns.Work, c Comparison, source *totals) iter.Seq2[mongopatterns.Problem, error] {
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		batch, docs := c.Begin(), 0
+		for m, err := range l.scan(ctx, src, w) {
+			var problem mongopatterns.Problem
+			if err == nil {
+				problem, err = f.look(src, batch, m, c.Convert)
+			}
+			if err != nil {
+				yield(mongopatterns.Problem{}, err)
+				return
+			}
+			if problem.Kind != "" && !yield(problem, nil) {
+				return
+			}
+			docs++
+			if _, bytes := batch.Size(); docs < w.BatchSize && bytes <= w.BatchBytes {
+				continue
+			}
+			if err := source.join(c.Source(batch)); err != nil {
+				yield(mongopatterns.Problem{}, err)
+				return
+			}
+			batch, docs = c.Begin(), 0
+		}
+		if err := source.join(c.Source(batch)); err != nil {
+			yield(mongopatterns.Problem{}, err)
 		}
 	}
 }
@@ -162,8 +182,7 @@ func (f *Frame) look(src *comment.Collection, b Batch, m met, convert func(b Bat
 	if kind == "" {
 		return p, nil
 	}
-	id := bson.RawValue{Type: m.id.Type, Value: append([]byte(nil), m.id.Value...)}
-	return mongopatterns.Problem{Pattern: f.Pattern, Kind: kind, Collection: src.Name(), ID: id, Detail: detail}, nil
+	return mongopatterns.Problem{Pattern: f.Pattern, Kind: kind, Collection: src.Name(), ID: value.Clone(m.id), Detail: detail}, nil
 }
 
 // differences are the problems of a series; Have is the target's, Want the source's.
@@ -226,8 +245,7 @@ func (t *totals) join(all Summaries) error {
 		}
 		key := value.Key(s.Series)
 		if t.byKey[key] == nil {
-			series := bson.RawValue{Type: s.Series.Type, Value: append([]byte(nil), s.Series.Value...)}
-			t.byKey[key], t.order = NewSummary(series, t.values), append(t.order, key)
+			t.byKey[key], t.order = NewSummary(value.Clone(s.Series), t.values), append(t.order, key)
 		}
 		t.byKey[key].Join(s)
 	}

@@ -172,87 +172,104 @@ type met struct {
 // Cost: 1 round trip for each batch of documents, index _id; 1 for each page of the ledger.
 func (l *ledger) scan(ctx context.Context, src *comment.Collection, w mongopatterns.Work) iter.Seq2[met, error] {
 	return func(yield func(met, error) bool) {
-		more := true
-		lost := func(e entry) bool {
-			more = w.Filter != nil || yield(met{finding: gone, id: e.id}, nil)
-			return more
-		}
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return majority(src).Find(ctx, expr.And(w.Filter), options.Find().SetSort(expr.D("_id", 1)).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
 		}) {
-			var m met
-			if err == nil {
-				m.doc, m.id = c.Current, c.Current.Lookup("_id")
-				m.finding, err = l.meet(ctx, m.id, m.doc, lost)
+			if err != nil {
+				yield(met{}, err)
+				return
 			}
-			if !more || !yield(m, err) || err != nil {
+			id := c.Current.Lookup("_id")
+			if err := l.follow(id); err != nil {
+				yield(met{}, err)
+				return
+			}
+			for m, err := range l.pass(ctx, l.last) {
+				if w.Filter != nil && err == nil { // its document may exist
+					continue
+				}
+				if !yield(m, err) || err != nil {
+					return
+				}
+			}
+			if !yield(met{l.look(id, c.Current), id, c.Current}, nil) {
 				return
 			}
 		}
-		if w.Filter != nil {
-			return
-		}
-		if err := l.pass(ctx, bson.RawValue{Type: bson.TypeMaxKey}, lost); err != nil && more {
-			yield(met{}, err)
+		if w.Filter == nil {
+			l.pass(ctx, bson.RawValue{Type: bson.TypeMaxKey})(yield)
 		}
 	}
 }
 
-// meet looks up a document of the source in the ledger; documents must come in order. It calls lost for
-// each entry before it whose document was not met, until lost returns false.
-func (l *ledger) meet(ctx context.Context, id bson.RawValue, doc bson.Raw, lost func(entry) bool) (finding, error) {
+// follow refuses a document that does not come after the last one. This order needs only to agree with itself: entries are
+// stored and found by it, whatever the server's order is.
+func (l *ledger) follow(id bson.RawValue) error {
 	if l.last.Type != 0 {
-		// This order needs only to agree with itself: entries are stored and found by it, whatever the
-		// server's order is.
 		switch order := value.Compare(l.last, id); {
 		case order == 0:
-			return 0, fault.Of(id, fault.Invalid("src: two documents have this _id, which can happen if the collection is sharded by another key"))
+			return fault.Of(id, fault.Invalid("src: two documents have this _id, which can happen if the collection is sharded by another key"))
 		case order > 0:
-			return 0, fault.Of(id, fault.Invalid("src: it comes after %s", value.Text(l.last)))
+			return fault.Of(id, fault.Invalid("src: it comes after %s", value.Text(l.last)))
 		}
 	}
 	l.last = bson.RawValue{Type: id.Type, Value: append(l.last.Value[:0], id.Value...)}
-	if err := l.pass(ctx, l.last, lost); err != nil {
-		return 0, err
-	}
+	return nil
+}
+
+// look compares a document with its entry, once the entries before it are passed.
+func (l *ledger) look(id bson.RawValue, doc bson.Raw) finding {
 	i := l.intervals[l.at]
 	if l.next == len(i.entries) || value.Compare(i.entries[l.next].id, id) != 0 {
-		return unadopted, nil
+		return unadopted
 	}
 	l.next++
 	if i.entries[l.next-1].hash != hashOf(doc) {
-		return edited, nil
+		return edited
 	}
-	return adopted, nil
+	return adopted
 }
 
-// pass moves on to the first entry at or after id, in the interval that id lies in.
-func (l *ledger) pass(ctx context.Context, id bson.RawValue, lost func(entry) bool) error {
-	for {
-		entries := l.intervals[l.at].entries
-		for ; l.next < len(entries) && value.Compare(entries[l.next].id, id) < 0; l.next++ {
-			if !lost(entries[l.next]) {
-				return nil
+// pass moves on to the first entry at or after id, in the interval that id lies in, and yields the entries before it, whose
+// documents were not met.
+func (l *ledger) pass(ctx context.Context, id bson.RawValue) iter.Seq2[met, error] {
+	return func(yield func(met, error) bool) {
+		for {
+			entries := l.intervals[l.at].entries
+			for ; l.next < len(entries) && value.Compare(entries[l.next].id, id) < 0; l.next++ {
+				if !yield(met{finding: gone, id: entries[l.next].id}, nil) {
+					return
+				}
 			}
-		}
-		if l.next < len(entries) {
-			return nil
-		}
-		if l.at+1 == len(l.intervals) && !l.all {
-			if err := l.read(ctx, "$gt", l.intervals[l.at].from); err != nil {
-				return err
+			if l.next < len(entries) {
+				return
 			}
+			inside, err := l.lies(ctx, id)
+			if err != nil {
+				yield(met{}, err)
+				return
+			}
+			if inside {
+				return
+			}
+			if l.intervals[l.at].touched {
+				l.at++
+			} else {
+				l.intervals = slices.Delete(l.intervals, l.at, l.at+1)
+			}
+			l.next = 0
 		}
-		if l.at+1 == len(l.intervals) || value.Compare(l.intervals[l.at+1].from, id) > 0 {
-			return nil
-		}
-		if l.intervals[l.at].touched {
-			l.at++
-		} else {
-			l.intervals = slices.Delete(l.intervals, l.at, l.at+1)
-		}
-		l.next = 0
 	}
+}
+
+// lies reports whether id lies in the current interval and not in one after it, of which it reads more if necessary.
+func (l *ledger) lies(ctx context.Context, id bson.RawValue) (inside bool, err error) {
+	if l.at+1 == len(l.intervals) && !l.all {
+		if err := l.read(ctx, "$gt", l.intervals[l.at].from); err != nil {
+			return false, err
+		}
+	}
+	return l.at+1 == len(l.intervals) || value.Compare(l.intervals[l.at+1].from, id) > 0, nil
 }
 
 // touch marks the interval of the document that was met last, because it will get an entry.

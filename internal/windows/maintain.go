@@ -45,16 +45,13 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *comment.Co
 	// A window that begins before the one that holds until has ended by then.
 	cut, _ := f.Window.Bounds(until)
 	scan := maintain.Scan{Filter: expr.D(f.Start, expr.Op("$lt", cut)), Projection: f.Keys(), Whole: true, BatchSize: WholeBatch}
-	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) (err error) {
+	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {
 			result.Done += int64(len(found))
 			return nil
 		}
-		moved := 0
-		if err := txn.Run(ctx, f.Coll.Database(), func(ctx context.Context) (err error) {
-			moved, err = f.move(ctx, target, found, arrive)
-			return err
-		}); err != nil {
+		moved, err := f.move(ctx, target, found, arrive)
+		if err != nil {
 			return err
 		}
 		result.Done += int64(moved)
@@ -70,9 +67,18 @@ func (f *Frame) Accept(ctx context.Context, work *mongopatterns.Work) error {
 	return collation.Refuse(ctx, f.Coll)
 }
 
-// move brings documents to target and deletes them, within a transaction that reads them again. The guards
-// are for servers whose transactions do not isolate that read.
-func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bson.Raw, arrive Arrive) (int, error) {
+// move brings documents to target and deletes them, in a transaction.
+func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bson.Raw, arrive Arrive) (moved int, err error) {
+	err = txn.Run(ctx, f.Coll.Database(), func(ctx context.Context) (err error) {
+		moved, err = f.moveIn(ctx, target, found, arrive)
+		return err
+	})
+	return moved, err
+}
+
+// moveIn is move within the transaction, which reads the documents again. The guards are for servers whose transactions do
+// not isolate that read.
+func (f *Frame) moveIn(ctx context.Context, target *comment.Collection, found []bson.Raw, arrive Arrive) (int, error) {
 	docs, err := transfer.ByID(ctx, f.Coll, found, nil)
 	if err != nil || len(docs) == 0 {
 		return 0, err
@@ -92,6 +98,9 @@ func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bs
 // because reads do not depend on the _id.
 func Insert(ctx context.Context, archive *comment.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
 	there, err := transfer.ByID(ctx, archive, docs, expr.D("_id", 1))
+	if err != nil {
+		return nil, err
+	}
 	taken := map[string]bool{}
 	for _, doc := range there {
 		taken[value.Key(doc.Lookup("_id"))] = true
@@ -105,7 +114,7 @@ func Insert(ctx context.Context, archive *comment.Collection, docs []bson.Raw) (
 		}
 		inserts = append(inserts, mongo.NewInsertOneModel().SetDocument(doc))
 	}
-	return inserts, err
+	return inserts, nil
 }
 
 // A Report records a problem of a document.

@@ -27,59 +27,76 @@ func InOrder[M, T any](f *Frame, docs iter.Seq2[bson.Raw, error], entries func(d
 	low, high := Limits(from, to)
 	outside := func(e Entry) bool { return e.Time < low || e.Time >= high } // as misplaced ones can be
 	return func(yield func(T, error) bool) {
-		var none T
-		var start bson.RawValue
-		var window []Entry
-		flush := func() bool {
-			all, err := decodeSorted[M](f.Codec, window)
-			if err != nil {
-				yield(none, fmt.Errorf("window %s: %w", time.UnixMilli(start.DateTime()).UTC().Format(time.RFC3339), err))
-				return false
+		for w, err := range f.byWindow(docs, entries) {
+			var all []M
+			if err == nil {
+				w.entries = slices.DeleteFunc(w.entries, outside)
+				all, err = decodeSorted[M](f.Codec, w)
 			}
-			for i, m := range all {
-				if !yield(as(m, window[i]), nil) {
-					return false
-				}
-			}
-			return true
-		}
-		for doc, err := range docs {
 			if err != nil {
-				yield(none, err)
+				fault.Stop[T](err)(yield)
 				return
 			}
-			at := value.Lookup(doc, f.Start)
-			if at.Type != bson.TypeDateTime {
-				yield(none, f.NoDate(doc))
+			for i, m := range all {
+				if !yield(as(m, w.entries[i]), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// window is the entries of all documents of a window.
+type window struct {
+	start   bson.RawValue
+	entries []Entry
+}
+
+// byWindow yields the entries of documents, which come by start, window by window. A document that cannot be read ends
+// it, before the window of this document is complete.
+func (f *Frame) byWindow(docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]Entry, error)) iter.Seq2[window, error] {
+	return func(yield func(window, error) bool) {
+		var w window
+		for doc, err := range docs {
+			if err == nil && value.Lookup(doc, f.Start).Type != bson.TypeDateTime {
+				err = f.NoDate(doc)
+			}
+			if err != nil {
+				yield(window{}, err)
 				return
 			}
 			found, err := entries(doc)
 			if err != nil {
-				yield(none, fault.Of(doc.Lookup("_id"), err))
+				yield(window{}, fault.Of(doc.Lookup("_id"), err))
 				return
 			}
-			if !at.Equal(start) {
-				if !flush() {
+			start := value.Lookup(doc, f.Start)
+			if w.start.Type != 0 && !start.Equal(w.start) {
+				if !yield(w, nil) {
 					return
 				}
-				start, window = at, nil
+				w.entries = nil
 			}
-			window = append(window, slices.DeleteFunc(found, outside)...)
+			w.start, w.entries = start, append(w.entries, found...)
 		}
-		flush()
+		if w.start.Type != 0 {
+			yield(w, nil)
+		}
 	}
 }
 
 // decodeSorted sorts the entries of a window and decodes them all at once.
-func decodeSorted[M any](c codec.Codec, window []Entry) ([]M, error) {
-	slices.SortStableFunc(window, func(x, y Entry) int {
+func decodeSorted[M any](c codec.Codec, w window) ([]M, error) {
+	slices.SortStableFunc(w.entries, func(x, y Entry) int {
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Seq, y.Seq))
 	})
-	array := codec.Build(64 * len(window))
-	array.Array("v", len(window), func(i int) bson.RawValue { return window[i].Raw })
+	array := codec.Build(64 * len(w.entries))
+	array.Array("v", len(w.entries), func(i int) bson.RawValue { return w.entries[i].Raw })
 	var all struct {
 		V []M `bson:"v" json:"v"`
 	}
-	err := c.Decode(array.Done(), &all)
-	return all.V, err
+	if err := c.Decode(array.Done(), &all); err != nil {
+		return nil, fmt.Errorf("window %s: %w", time.UnixMilli(w.start.DateTime()).UTC().Format(time.RFC3339), err)
+	}
+	return all.V, nil
 }

@@ -74,27 +74,34 @@ func Values(values []timeseries.Value, kind Naming) (out []config.Setting) {
 		if below := "stats." + v.Field + "."; *v == (timeseries.Value{Field: v.Field}) {
 			v.Sum, v.Squares, v.Min, v.Max, v.Count = below+"sum", below+"squares", below+"min", below+"max", below+"count"
 		}
-		out = append(out, Inside(option+"Field", &v.Field, "", kind), config.Check(option+"Field", func() error {
-			switch {
-			case v.Field == "":
-				return errors.New("it is empty")
-			case fields[v.Field]:
-				return fmt.Errorf("%q is given twice", v.Field)
-			}
-			fields[v.Field] = true
-			return nil
-		}), config.Check(option+"Squares", func() error {
-			if v.Squares != "" && v.Sum == "" {
-				return errors.New("it needs Sum")
-			}
-			return nil
-		}),
+		out = append(out, Inside(option+"Field", &v.Field, "", kind),
+			config.Check(option+"Field", func() error { return checkNew(v.Field, fields) }),
+			config.Check(option+"Squares", func() error { return checkSquares(*v) }),
 			config.Path(option+"Sum", &v.Sum, ""), config.Path(option+"Squares", &v.Squares, ""),
 			config.Path(option+"Min", &v.Min, ""), config.Path(option+"Max", &v.Max, ""),
 			config.Path(option+"First", &v.First, ""), config.Path(option+"Last", &v.Last, ""),
 			config.Path(option+"Count", &v.Count, ""))
 	}
 	return out
+}
+
+// checkNew refuses a field that is empty or among fields, and adds it to these.
+func checkNew(field string, fields map[string]bool) error {
+	switch {
+	case field == "":
+		return errors.New("it is empty")
+	case fields[field]:
+		return fmt.Errorf("%q is given twice", field)
+	}
+	fields[field] = true
+	return nil
+}
+
+func checkSquares(v timeseries.Value) error {
+	if v.Squares != "" && v.Sum == "" {
+		return errors.New("it needs Sum")
+	}
+	return nil
 }
 
 // The fields of a stored Sample. The server compares samples field by field: by time, then by value.

@@ -124,40 +124,58 @@ func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongo
 	if err != nil {
 		return total, err
 	}
-	b := begin()
-	flush := func() error {
-		count, _ := b.Size()
-		if count == 0 {
-			return nil
+	s := storing{coll: f.Coll.Name(), work: w, begin: begin, batch: begin()}
+	for series, m := range items {
+		if err := s.take(ctx, series, m); err != nil {
+			return s.total, err
 		}
-		result := mongopatterns.Result{Done: int64(count)}
-		if !w.DryRun {
-			result, err = b.Store(ctx)
-		}
-		maintain.Add(&total, result)
-		b = begin()
-		if err == nil {
-			w.Progress(total)
-		}
+	}
+	err = s.flush(ctx)
+	return s.total, err
+}
+
+// A storing is a Many under way.
+type storing struct {
+	coll  string
+	work  mongopatterns.Work
+	begin func() Batch
+	batch Batch
+	total mongopatterns.Result
+}
+
+// take adds a measurement to the batch, and stores the batch if it is full or the measurement is invalid.
+func (s *storing) take(ctx context.Context, series, m any) error {
+	invalid := s.batch.Add(series, m)
+	s.total.Examined++
+	count, bytes := s.batch.Size()
+	if invalid == nil && count < min(s.work.BatchSize, MostItems) && bytes < min(s.work.BatchBytes, MostBytes) {
+		return nil
+	}
+	if err := s.flush(ctx); err != nil || invalid == nil {
 		return err
 	}
-	for series, m := range items {
-		invalid := b.Add(series, m)
-		total.Examined++
-		count, bytes := b.Size()
-		if invalid == nil && count < min(w.BatchSize, MostItems) && bytes < min(w.BatchBytes, MostBytes) {
-			continue
-		}
-		if err := flush(); err != nil {
-			return total, err
-		}
-		if invalid != nil {
-			invalid = fmt.Errorf("item %d: %w", total.Examined-1, invalid)
-			maintain.Fail(&total, f.Coll.Name(), bson.RawValue{}, invalid)
-			return total, invalid
-		}
+	invalid = fmt.Errorf("item %d: %w", s.total.Examined-1, invalid)
+	maintain.Fail(&s.total, s.coll, bson.RawValue{}, invalid)
+	return invalid
+}
+
+// flush stores the batch, begins another and reports the progress.
+func (s *storing) flush(ctx context.Context) (err error) {
+	count, _ := s.batch.Size()
+	if count == 0 {
+		return nil
 	}
-	return total, flush()
+	result := mongopatterns.Result{Done: int64(count)}
+	if !s.work.DryRun {
+		result, err = s.batch.Store(ctx)
+	}
+	maintain.Add(&s.total, result)
+	s.batch = s.begin()
+	if err != nil {
+		return err
+	}
+	s.work.Progress(s.total)
+	return nil
 }
 
 // An Upsert stores some measurements in a document.
