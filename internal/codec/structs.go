@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -69,10 +70,7 @@ type described struct {
 var structs sync.Map // of described to *Struct, with the driver's registry
 
 func (c Codec) describe(t reflect.Type) *Struct {
-	registry := c.Registry
-	if registry == nil {
-		registry = drivers
-	}
+	registry := cmp.Or(c.Registry, drivers)
 	encoder, err := registry.LookupEncoder(t)
 	if err != nil || reflect.TypeOf(encoder) != reflect.TypeOf(structEncoder) {
 		return nil
@@ -209,7 +207,12 @@ func (c Codec) omits(t reflect.Type, path string) bool {
 	}
 	if f.has("omitempty") || c.BSON != nil && c.BSON.OmitEmpty {
 		switch zeroer := f.Type.Implements(reflect.TypeFor[bson.Zeroer]()); f.Type.Kind() {
-		case reflect.Interface: // null and missing are the same to the packages
+		case reflect.Interface:
+			// Only of an interface with an encoder, such as any, the driver looks at the interface and not at the value in
+			// it. Null and missing are the same to the packages.
+			if _, err := cmp.Or(c.Registry, drivers).LookupEncoder(f.Type); err != nil {
+				return true
+			}
 		case reflect.Pointer: // the driver asks IsZero behind a pointer, too; but a zero time or ObjectID is no value, as nil
 			if zeroer && f.Type != reflect.TypeFor[*time.Time]() && f.Type != reflect.TypeFor[*bson.ObjectID]() {
 				return true
