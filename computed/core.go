@@ -451,7 +451,9 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 					return err
 				})
 			})
-			maintain.Add(&result, attempt)
+			if err == nil { // else the writes of the attempt are undone
+				maintain.Add(&result, attempt)
+			}
 		}
 		if err != nil {
 			return result, err
@@ -489,7 +491,10 @@ func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64,
 			return err
 		})
 	})
-	return done, err
+	if err != nil {
+		return 0, err
+	}
+	return done, nil
 }
 
 // refreshEach is refresh; if the targets cannot be computed together, it computes them one by one.

@@ -134,6 +134,37 @@ func TestOneBadSourceFailsItsOwnTarget(t *testing.T) {
 	}
 }
 
+// A target on which the pipeline of the next level fails is not stored, and does not count as Done.
+func TestTheNextLevelFails(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	upper := testkit.Must(totalsOf[string, string, bson.D](db.Collection("films"), db.Collection("distributors"), &spec{
+		Key: "distributor", Empty: bson.D{{Key: "viewers", Value: 0}},
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$distributor"}, {Key: "viewers", Value: bson.M{"$sum": bson.M{"$toInt": "$share"}}}}}}},
+	}))
+	opts := perFilm()
+	opts.Then = upper
+	lower := testkit.Must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
+	testkit.Insert(t, db.Collection("distributors"), bson.M{"_id": "x"}, bson.M{"_id": "y"})
+	testkit.Insert(t, db.Collection("films"), bson.M{"_id": "A", "distributor": "x", "share": "many"}, bson.M{"_id": "B", "distributor": "x", "share": 1},
+		bson.M{"_id": "C", "distributor": "y", "share": 1}, bson.M{"_id": "D", "distributor": "x", "share": 1})
+	all, err := lower.RefreshAll(t.Context(), nil)
+	if err != nil || all.Done != 1 || all.Failed != 3 || all.Examined != 4 {
+		t.Errorf("RefreshAll: %+v, %v", all, err)
+	}
+	some, err := lower.Refresh(t.Context(), "A", "C", "D")
+	if err != nil || some.Done != 1 || some.Failed != 2 || some.Examined != 3 {
+		t.Errorf("Refresh: %+v, %v", some, err)
+	}
+	strict, err := lower.RefreshAll(t.Context(), &mongopatterns.Work{Strict: true})
+	if err == nil || strict.Done != 0 {
+		t.Errorf("strict: %+v, %v", strict, err)
+	}
+	if f := fields(t, db, "B"); f["computed"] != nil {
+		t.Error(f)
+	}
+}
+
 // A source on which the pipeline fails is tried Options.Attempts times, and its target is set
 // aside. The other targets are computed, and a new mark resets the attempts.
 func TestPoisonIsSetAside(t *testing.T) {

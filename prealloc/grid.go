@@ -247,10 +247,7 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 	if n < 1 {
 		return nil, fault.Invalid("n: it is %d and must be at least 1", n)
 	}
-	if err := named(holder); err != nil {
-		return nil, err
-	}
-	by, err := g.core.codec.Compared(holder)
+	by, err := g.core.named(holder)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +273,7 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 		if cells == nil {
 			return nil, g.core.of(id, fmt.Errorf("%w: there are no %d free cells in a row", ErrTaken, n))
 		}
-		if err := g.core.hold(ctx, id, holder, ttl, cells); !errors.Is(err, ErrTaken) {
+		if err := g.core.hold(ctx, id, by, ttl, cells); !errors.Is(err, ErrTaken) {
 			return cells, err
 		}
 	}
@@ -477,10 +474,11 @@ func (c *core) hold(ctx context.Context, id, holder any, ttl time.Duration, cell
 	if ttl < time.Millisecond {
 		return fault.Invalid("ttl: %v is less than a millisecond", ttl)
 	}
-	if err := named(holder); err != nil {
+	by, err := c.named(holder)
+	if err != nil {
 		return err
 	}
-	return c.change(ctx, id, holder, cells, func(paths []string, _, literal any) any {
+	return c.change(ctx, id, by, cells, func(paths []string, _, literal any) any {
 		set := make(bson.D, len(paths))
 		for i, path := range paths {
 			set[i] = expr.Element(path, at(path, literal, c.held, expr.Element("ms", ttl.Milliseconds())))
@@ -489,19 +487,34 @@ func (c *core) hold(ctx context.Context, id, holder any, ttl time.Duration, cell
 	})
 }
 
-// named refuses an empty string as the holder: requests without an ID would share their cells.
-func named(holder any) error {
-	if v := reflect.ValueOf(holder); v.Kind() == reflect.String && v.Len() == 0 {
-		return fault.Invalid("holder: it is an empty string")
+// encoded encodes a holder, and refuses what means nobody in a cell, and an array.
+func (c *core) encoded(holder any) (by bson.RawValue, err error) {
+	if by, err = c.codec.Compared(holder); err != nil {
+		return by, err
 	}
-	return nil
+	if nobody(by) || by.Type == bson.TypeArray {
+		return by, fault.Invalid("holder: it is null, undefined or an array")
+	}
+	return by, nil
+}
+
+// named is encoded, and refuses an empty string: requests without an ID would share their cells.
+func (c *core) named(holder any) (by bson.RawValue, err error) {
+	if by, err = c.encoded(holder); err != nil {
+		return by, err
+	}
+	if text, ok := by.StringValueOK(); ok && text == "" {
+		return by, fault.Invalid("holder: it is an empty string")
+	}
+	return by, nil
 }
 
 func (c *core) claim(ctx context.Context, id, holder any, cells []Cell) error {
-	if err := named(holder); err != nil {
+	by, err := c.named(holder)
+	if err != nil {
 		return err
 	}
-	return c.change(ctx, id, holder, cells, func(paths []string, holder, _ any) any {
+	return c.change(ctx, id, by, cells, func(paths []string, holder, _ any) any {
 		set, unset := make(bson.D, len(paths)), make(bson.D, len(paths))
 		for i, path := range paths {
 			set[i] = expr.Element(path+"."+c.HolderField, holder)
@@ -512,7 +525,11 @@ func (c *core) claim(ctx context.Context, id, holder any, cells []Cell) error {
 }
 
 func (c *core) release(ctx context.Context, id, holder any, cells []Cell) error {
-	return c.change(ctx, id, holder, cells, func(paths []string, _, _ any) any {
+	by, err := c.encoded(holder)
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, id, by, cells, func(paths []string, _, _ any) any {
 		unset := make(bson.D, 0, 2*len(paths))
 		for _, path := range paths {
 			unset = append(unset, expr.Element(path+"."+c.HolderField, ""), expr.Element(path+"."+c.UntilField, ""))
@@ -543,22 +560,15 @@ func at(path string, literal, in any, more ...bson.E) bson.D {
 
 // change is the single write of Hold, Claim and Release. All conditions are in its filter, so it
 // changes all cells or none.
-func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update func(paths []string, holder, literal any) any) error {
+func (c *core) change(ctx context.Context, id any, by bson.RawValue, cells []Cell, update func(paths []string, holder, literal any) any) error {
 	key, err := c.id(id)
 	if err != nil {
 		return err
 	}
-	by, err := c.codec.Compared(holder)
-	if err != nil {
-		return err
-	}
-	if nobody(by) || by.Type == bson.TypeArray {
-		return fault.Invalid("holder: it is null, undefined or an array")
-	}
 	if len(cells) == 0 {
 		return fault.Invalid("cells: the list is empty")
 	}
-	holder = by
+	holder := any(by)
 	literal := any(expr.Op("$literal", holder))
 	paths, available := make([]string, len(cells)), make([]any, len(cells))
 	for i, cell := range cells {

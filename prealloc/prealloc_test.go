@@ -356,6 +356,7 @@ func TestInvalid(t *testing.T) {
 		"holder":            flat.Claim(ctx, "s", nil, prealloc.Cell{Name: "1"}),
 		"no holder":         g.Claim(ctx, "s", "", seats("A1")...),
 		"held by none":      g.Hold(ctx, "s", "", time.Hour, seats("A1")...),
+		"no holder behind":  flat.Claim(ctx, "s", new(string), prealloc.Cell{Name: "1"}),
 		"adjacent of none":  errorOf(g.HoldAdjacent(ctx, "s", "", time.Hour, 2)),
 		"channel":           flat.Claim(ctx, "s", make(chan int), prealloc.Cell{Name: "1"}),
 		"id":                flat.Claim(ctx, nil, "x", prealloc.Cell{Name: "1"}),

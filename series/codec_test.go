@@ -1,6 +1,7 @@
 package series_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -155,6 +156,23 @@ func TestShapesAreBSON(t *testing.T) {
 	}
 	if err := testkit.Drain(open[string, other](t, db.Collection("fast"), timeseries.Days(nil), nil).Range(t.Context(), "s", time.Time{}, time.Time{})); err == nil {
 		t.Error("a number was read as text")
+	}
+}
+
+// What the driver encodes otherwise than its kind goes through the driver.
+func TestNumbersOfJSON(t *testing.T) {
+	t.Parallel()
+	type number struct {
+		At time.Time `bson:"timestamp"`
+		V  json.Number
+	}
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, number](t, coll, timeseries.Days(nil), &series.Options{Values: []timeseries.Value{{Field: "v"}}})
+	appendMany(t, s, "s", number{day, "1.5"}, number{at(0, 0, 1), "2"})
+	for m, err := range open[string, bson.M](t, coll, timeseries.Days(nil), nil).Range(t.Context(), "s", time.Time{}, time.Time{}) {
+		if _, text := m["v"].(string); err != nil || text {
+			t.Errorf("%v, %v", m, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"encoding/json"
 	"math"
 	"reflect"
 	"slices"
@@ -70,7 +71,7 @@ func plain(t reflect.Type) bool {
 	if t == reflect.TypeFor[time.Time]() {
 		return true
 	}
-	if encodesItself(t) || strings.HasPrefix(t.PkgPath(), "go.mongodb.org/") {
+	if encodesItself(t) || strings.HasPrefix(t.PkgPath(), "go.mongodb.org/") || t == reflect.TypeFor[json.Number]() {
 		return false
 	}
 	switch t.Kind() {

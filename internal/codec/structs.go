@@ -204,7 +204,12 @@ func (c Codec) omits(t reflect.Type, path string) bool {
 	}
 	if f.has("omitempty") || c.BSON != nil && c.BSON.OmitEmpty {
 		switch zeroer := f.Type.Implements(reflect.TypeFor[bson.Zeroer]()); f.Type.Kind() {
-		case reflect.Interface: // null and missing are the same to the packages
+		case reflect.Interface:
+			// Only of an interface with an encoder, such as any, the driver looks at the interface and not at the value in
+			// it. Null and missing are the same to the packages.
+			if _, err := c.registry().LookupEncoder(f.Type); err != nil {
+				return true
+			}
 		case reflect.Pointer: // the driver asks IsZero behind a pointer, too; but a zero time or ObjectID is no value, as nil
 			if zeroer && f.Type != reflect.TypeFor[*time.Time]() && f.Type != reflect.TypeFor[*bson.ObjectID]() {
 				return true

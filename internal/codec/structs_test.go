@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -51,6 +52,12 @@ type (
 	own   struct{ A int }
 	owner struct{ Own own }
 )
+
+type zero struct{}
+
+func (zero) MarshalBSONValue() (byte, []byte, error) {
+	return byte(bson.TypeInt32), make([]byte, 4), nil
+}
 
 func (own) MarshalBSON() ([]byte, error) { return bson.Marshal(bson.D{}) }
 
@@ -127,16 +134,20 @@ func TestCheckKept(t *testing.T) {
 // and the zero ObjectID behind a pointer are no values.
 func TestCheckKeptAsTheDriver(t *testing.T) {
 	type inner struct{ A int }
+	type named interface{}
 	zeros := struct {
-		Number  int              `bson:"number,omitempty"`
-		Decimal bson.Decimal128  `bson:"decimal,omitempty"`
-		Time    time.Time        `bson:"time,omitempty"`
-		Struct  inner            `bson:"struct,omitempty"`
-		Any     any              `bson:"any,omitempty"`
-		P       *int             `bson:"p,omitempty"`
-		PStruct *inner           `bson:"pstruct,omitempty"`
-		PPrice  *bson.Decimal128 `bson:"pprice,omitempty"`
-	}{Any: bson.Decimal128{}, P: new(int), PStruct: new(inner), PPrice: new(bson.Decimal128)}
+		Number  int                 `bson:"number,omitempty"`
+		Decimal bson.Decimal128     `bson:"decimal,omitempty"`
+		Time    time.Time           `bson:"time,omitempty"`
+		Struct  inner               `bson:"struct,omitempty"`
+		Any     any                 `bson:"any,omitempty"`
+		Named   named               `bson:"named,omitempty"`
+		Methods fmt.Stringer        `bson:"methods,omitempty"`
+		Encoded bson.ValueMarshaler `bson:"encoded,omitempty"`
+		P       *int                `bson:"p,omitempty"`
+		PStruct *inner              `bson:"pstruct,omitempty"`
+		PPrice  *bson.Decimal128    `bson:"pprice,omitempty"`
+	}{Any: bson.Decimal128{}, Named: 0, Methods: bson.Decimal128{}, Encoded: zero{}, P: new(int), PStruct: new(inner), PPrice: new(bson.Decimal128)}
 	for _, c := range []codec.Codec{{}, {BSON: &options.BSONOptions{OmitZeroStruct: true}}} {
 		raw, err := c.Document(zeros)
 		if err != nil {

@@ -196,19 +196,19 @@ func Refused(err error) bool {
 		}
 	}
 	for _, code := range server.ErrorCodes() {
-		if !general[code] && !interrupted[code] {
+		if !general[code] && !interrupted[code] && !passing[code] {
 			return true
 		}
 	}
 	return false
 }
 
-// general are the codes that are not about one document, besides those of an interruption.
+// general are the codes that are not about one document, besides those of an interruption and those that pass.
 var general = map[int]bool{
-	unauthorized: true, 18: true, 8: true, 8000: true, 371: true, // rights, and a server that takes no writes of users
-	46: true, 112: true, 246: true, 251: true, 225: true, 244: true, 256: true, // locks, transactions
-	43: true, 175: true, // cursors and plans that somebody has ended
-	216: true, 14031: true, // a database that moves to another shard, a disk that is full
-	20: true, 26: true, 59: true, 72: true, 9: true, 115: true, 263: true, // commands that no document could pass
+	unauthorized: true, 18: true, 8: true, 8000: true, 371: true, 391: true, // rights, and a server that takes no writes of users
+	225: true, 244: true, 256: true, // transactions
+	175: true, 14031: true, 264: true, 211: true, // plans that somebody has ended, the disk, open files, keys of the cluster's time
+	20: true, 26: true, 59: true, 72: true, 9: true, 115: true, 166: true, 263: true, // commands that no document could pass
+	322: true, 323: true, 324: true, 347: true, // commands of another version of the API
 	28667: true, 388: true, // what is too large is the transaction, not the document
 }

@@ -80,7 +80,7 @@ func TestRefused(t *testing.T) {
 		{fmt.Errorf("x: %w", write(14)), true}, {mongo.BulkWriteException{WriteErrors: []mongo.BulkWriteError{{WriteError: mongo.WriteError{Code: 121}}}}, true},
 		{fmt.Errorf("x: %w", fault.Refuse(errors.New("local"))), true}, {nil, false}, {errors.New("local"), false}, {context.Canceled, false}, {context.DeadlineExceeded, false},
 		{mongo.CommandError{Code: 112}, false}, {mongo.CommandError{Code: 189}, false}, {mongo.CommandError{Code: 13}, false},
-		{write(371), false}, {mongo.CommandError{Code: 43}, false}, {mongo.CommandError{Code: 175}, false}, {write(216), false}, {write(14031), false},
+		{write(371), false}, {mongo.CommandError{Code: 43}, false}, {mongo.CommandError{Code: 175}, false}, {write(14031), false},
 		{mongo.CommandError{Code: 290}, false}, {mongo.CommandError{Code: 11601}, false}, {write(79), false}, {mongo.CommandError{Code: 1}, true},
 		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 79}}, false},
 		{mongo.CommandError{Code: 2, Labels: []string{"TransientTransactionError"}}, false},
@@ -89,6 +89,26 @@ func TestRefused(t *testing.T) {
 	} {
 		if got := fault.Refused(test.err); got != test.want {
 			t.Errorf("%v: %v", test.err, got)
+		}
+	}
+}
+
+// An error that passes, or that every document would meet, refuses none of them for good. The codes are those of the
+// server's error_codes.yml.
+func TestGeneralCodes(t *testing.T) {
+	for code, passes := range map[int32]bool{
+		43: true, 46: true, 112: true, 246: true, 251: true, // CursorNotFound, LockBusy, WriteConflict, SnapshotUnavailable, NoSuchTransaction
+		150: true, 249: true, 250: true, 272: true, 319: true, // StaleEpoch, StaleDbVersion, StaleChunkHistory, MigrationConflict, MovePrimaryInProgress
+		239: true, 215: true, 261: true, 267: true, // SnapshotTooOld, DatabaseDropPending, TooManyLogicalSessions, PreparedTransactionInProgress
+		365: true, 402: true, // TemporarilyUnavailable, ResourceExhausted
+		281: true, 282: true, 407: true, 453: true, // interruptions
+		13: false, 371: false, 391: false, // Unauthorized, UserWritesBlocked, ReauthenticationRequired
+		166: false, 211: false, 264: false, 14031: false, // CommandNotSupportedOnView, KeyNotFound, TooManyFilesOpen, OutOfDiskSpace
+		322: false, 323: false, 324: false, 347: false, // APIVersionError, APIStrictError, APIDeprecationError, APIMismatchError
+	} {
+		err := mongo.CommandError{Code: code}
+		if fault.Refused(err) || fault.Passes(err) != passes {
+			t.Errorf("%d: refused %v, passes %v", code, fault.Refused(err), fault.Passes(err))
 		}
 	}
 }

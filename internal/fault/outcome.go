@@ -235,7 +235,8 @@ var vague = map[int]bool{0: true, 1: true, 8: true} // no code, an internal erro
 var interrupted = map[int]bool{
 	6: true, 7: true, 89: true, 9001: true, 133: true, // connection
 	91: true, 189: true, 10107: true, 11600: true, 11602: true, 13435: true, 13436: true, 13388: true, 63: true, // shutdown and elections
-	24: true, 50: true, 202: true, 237: true, 262: true, 279: true, 290: true, 355: true, 11601: true, // time, and interruption
+	24: true, 50: true, 202: true, 262: true, 290: true, 407: true, // time
+	237: true, 279: true, 281: true, 282: true, 355: true, 453: true, 11601: true, // interruption
 	64: true, 75: true, 79: true, 100: true, // write concern
 	217: true, // a repetition whose first attempt the server no longer knows
 }
@@ -254,5 +255,10 @@ func Passes(err error) bool {
 	}, server.HasErrorLabel) || slices.ContainsFunc(server.ErrorCodes(), func(code int) bool { return interrupted[code] || passing[code] })
 }
 
-// passing are the codes of errors that end a command before its write, and pass: locks, conflicts, cursors, shards.
-var passing = map[int]bool{46: true, 112: true, 246: true, 251: true, 43: true, 150: true, 234: true}
+// passing are the codes of errors that end a command before its write, and pass.
+var passing = map[int]bool{
+	46: true, 112: true, 246: true, 239: true, 251: true, 267: true, // locks, conflicts, transactions
+	43: true, 234: true, // cursors
+	150: true, 249: true, 250: true, 272: true, 319: true, 215: true, // chunks or a database that move, a database that is dropped
+	365: true, 402: true, 261: true, // a busy server
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// In the order of the server; those of a line are equal. That a server sorts so is tested where _ids are
+// In the order of the server; those of a line are equal and have one key. That a server sorts so is tested where _ids are
 // (series, TestAdoptAnyID).
 func TestCompare(t *testing.T) {
 	t.Parallel()
@@ -33,6 +33,9 @@ func TestCompare(t *testing.T) {
 				for _, o := range other {
 					if got := value.Compare(raw(t, v), raw(t, o)); (got < 0) != (i < j) || (got > 0) != (i > j) {
 						t.Errorf("%v and %v: %d", v, o, got)
+					}
+					if same := value.Key(raw(t, v)) == value.Key(raw(t, o)); same != (i == j) {
+						t.Errorf("%v and %v: the same key: %v", v, o, same)
 					}
 				}
 			}

@@ -74,8 +74,8 @@ func Agree(have, want bson.RawValue, slack *big.Rat) bool {
 }
 
 // Key is a map key that is the same for values which are equal to the server
-// under the simple collation: 1, int64(1) and 1.0 are one, also inside documents
-// and arrays.
+// under the simple collation: 1, int64(1) and 1.0 are one, and so are a string and
+// a symbol, also inside documents and arrays.
 func Key(v bson.RawValue) string {
 	var room [64]byte // of the stack: most keys are short
 	return string(AppendKey(room[:0], v))
@@ -103,6 +103,8 @@ func AppendKey(out []byte, v bson.RawValue) []byte {
 			out = append(append(out, ':'), inner...)
 		}
 		return out
+	case bson.TypeSymbol:
+		return append(append(out, byte(bson.TypeString)), v.Value...)
 	}
 	return append(append(out, byte(v.Type)), v.Value...)
 }
