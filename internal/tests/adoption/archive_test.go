@@ -174,7 +174,7 @@ var archiveSays = []sentence{
 		oldOrder(t, w, "moved")
 		w.inArchive(t, "moved", "n")
 	}},
-	{"insert documents of any age, change, replace and delete documents that are not old, insert these again, and make them old",
+	{"insert documents of any age, change, replace and delete documents that are not old, insert these again, and make documents old",
 		meanwhile("insert", "$inc of a field", "replace", "delete", "insert again", "close")},
 	{"change, replace or delete an old document without looking at `MatchedCount`, because nothing happens if it is archived", func(t *testing.T, w *world) {
 		oldOrder(t, w, "unchanged")

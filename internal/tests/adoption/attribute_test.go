@@ -127,7 +127,7 @@ var attributeSays = []sentence{
 		same(t, "stored", w.stored(t, "films", "turned")["release"], bson.M{})
 	}},
 	{"insert and delete documents, `$set` the fields, and write whole documents with all their fields", meanwhile("insert", "delete", "$set", "replace")},
-	{"change a field that has become an entry relative to its value, as `$inc` does, because it starts from nothing, and the result replaces the entry", func(t *testing.T, w *world) {
+	{"change a field that has become an entry depending on its old value, as `$inc` does, because the field is gone and starts from nothing, and the result replaces the entry", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "inc", "release", d("US", int32(5))))
 		if all := releases(t, w, "inc", nil); all["US"] != int32(5) {
 			t.Errorf("%v", all)

@@ -130,7 +130,7 @@ var splitSays = []sentence{
 	}},
 	{"insert documents, write whole documents with all the cold fields that they have, and `$set` cold fields that are not numbers, arrays or documents",
 		meanwhile("insert", "replace", "replace as read", "$set of a cold field")},
-	{"change a cold field relative to its value, as `$inc`, `$push` and `$set` of a part do, because the field has moved away and starts from nothing. Check reports such a fragment as being in both documents, Adopt counts it as Remaining, and reads show the value of the cold document", func(t *testing.T, w *world) {
+	{"change a cold field depending on its old value, as `$inc`, `$push` and `$set` of a part do, because the field is gone and starts from nothing. Check reports such a fragment as being in both documents, Adopt counts it as Remaining, and reads show the value of the cold document", func(t *testing.T, w *world) {
 		s := divided(t, w, "fragments")
 		for _, change := range []bson.D{d("$inc", d("imdb.votes", 1)), d("$push", d("comments", "c")), d("$set", d("imdb.rating", 8))} {
 			w.update(t, "movies", d("_id", "fragments"), change)

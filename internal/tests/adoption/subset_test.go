@@ -184,7 +184,7 @@ var subsetSays = []sentence{
 		}
 	}},
 	{"insert parents with items, push items, write a parent back with one more item, and delete parents without items and insert them again", meanwhile("insert", "push", "replace", "delete", "insert again")},
-	{"edit or pull items of an adopted parent. Adopt leaves its array as it is and counts it as Remaining, and Check reports it, until Repair takes the collection as the truth and undoes the change", func(t *testing.T, w *world) {
+	{"edit or pull items of an adopted parent. Adopt leaves the array as it is and counts the parent as Remaining, and Check reports it, until Repair takes the collection as the truth and undoes the change", func(t *testing.T, w *world) {
 		adopted(t, w, "edit")
 		adopted(t, w, "pull")
 		w.update(t, "products", d("_id", "edit", "reviews._id", "edit4"), d("$set", d("reviews.$.text", "edited")))

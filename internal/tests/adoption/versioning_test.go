@@ -196,7 +196,7 @@ var versioningSays = []sentence{
 			}
 		}
 	}},
-	{"Keep whole revisions, without `SnapshotEvery`, until the old code has stopped, because a difference is read by means of the current document", func(t *testing.T, w *world) {
+	{"Keep whole revisions, without `SnapshotEvery`, until the old code has stopped, because revisions that are stored as differences are read by way of the current document", func(t *testing.T, w *world) {
 		v := got(versioning.New[any, bson.M](w.db.Collection("policies"), w.db.Collection("policy_revisions"), &versioning.Options{
 			DocumentIDField: "policy_id", SnapshotEvery: 10,
 		}))(t)
