@@ -61,6 +61,22 @@
 // because a second Claim by the same holder succeeds and changes nothing. A second Release returns ErrTaken if
 // another holder has taken one of the cells since the first. Hold and Claim refuse an empty string as the holder.
 //
+// # A calendar, and the slots of a day
+//
+// With Options.Flat a grid is a room's month with a cell for each day, or a doctor's day with a cell for each
+// slot:
+//
+//	april, err := prealloc.DayCells(first, last, nil) // a cell for each day, such as "2019-04-01"
+//	rooms, err := prealloc.New[string, string](db.Collection("rooms"), &prealloc.Options{Flat: true})
+//	err = rooms.Insert(ctx, "room 1, April 2019", nil, april...)
+//	err = rooms.Claim(ctx, "room 1, April 2019", "Ann", april[3], april[4])
+//
+//	days, err := prealloc.New[string, string](db.Collection("days"), &prealloc.Options{Flat: true})
+//	err = days.Insert(ctx, "Dr. Grey, 2026-12-01", nil, prealloc.At("", "09:00"), prealloc.At("", "09:30"))
+//	err = days.Claim(ctx, "Dr. Grey, 2026-12-01", "request 7", prealloc.At("", "09:30"))
+//
+// The [example of DayCells] and the [example of Claim for a day] run.
+//
 // # Any free cell
 //
 // If the place does not matter, as with four places for an appointment at 09:00, make each time a section,
@@ -109,6 +125,8 @@
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //
 // [example of Claim]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/prealloc#example-Grids.Claim-AnyCell
+// [example of Claim for a day]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/prealloc#example-Grids.Claim-DaySlots
+// [example of DayCells]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/prealloc#example-DayCells
 package prealloc
 
 // Notes for those who change this package.

@@ -112,6 +112,33 @@ func ExampleGrids_Claim_anyCell() {
 	// 2 <nil>
 }
 
+// A doctor's day: one cell for each slot.
+func ExampleGrids_Claim_daySlots() {
+	ctx := context.Background()
+	days, err := prealloc.New[string, string](mongotest.ExampleDatabase().Collection("days"), &prealloc.Options{Flat: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const day = "Dr. Grey, 2026-12-01"
+	fmt.Println(days.Insert(ctx, day, nil, prealloc.At("", "09:00"), prealloc.At("", "09:30"), prealloc.At("", "10:00")))
+	fmt.Println(days.Claim(ctx, day, "request 7", prealloc.At("", "09:30")))
+	fmt.Println(days.Claim(ctx, day, "request 8", prealloc.At("", "09:30")))
+	cells, err := days.Cells(ctx, day)
+	for _, c := range cells {
+		fmt.Printf("%s %q\n", c.Cell, c.By)
+	}
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// <nil>
+	// prealloc: claim: _id "Dr. Grey, 2026-12-01": taken: 09:30
+	// 09:00 ""
+	// 09:30 "request 7"
+	// 10:00 ""
+	// <nil>
+}
+
 // A booking calendar: one cell for each working day of April 2019.
 func ExampleDayCells() {
 	ctx := context.Background()

@@ -170,13 +170,13 @@ func (w *world) inArchive(t *testing.T, id, note string) {
 }
 
 var archiveSays = []sentence{
-	{"Move takes old documents, whole, to another collection", func(t *testing.T, w *world) {
+	{"Move takes the place of Adopt, and takes old documents, whole, to another collection", func(t *testing.T, w *world) {
 		oldOrder(t, w, "moved")
 		w.inArchive(t, "moved", "n")
 	}},
-	{"insert documents of any age, change, replace and delete those that are not old, insert these again, make them old",
+	{"insert documents of any age, change, replace and delete documents that are not old, insert these again, and make documents old",
 		meanwhile("insert", "$inc of a field", "replace", "delete", "insert again", "close")},
-	{"change, replace or delete an old document without a look at `MatchedCount`: nothing happens to one that is archived", func(t *testing.T, w *world) {
+	{"change, replace or delete an old document without looking at `MatchedCount`, because nothing happens if it is archived", func(t *testing.T, w *world) {
 		oldOrder(t, w, "unchanged")
 		orders, id := w.db.Collection("orders"), d("_id", "unchanged")
 		replaced := got(orders.ReplaceOne(t.Context(), id, d("note", "another")))(t)
@@ -187,7 +187,7 @@ var archiveSays = []sentence{
 		w.clean(t)
 		w.inArchive(t, "unchanged", "n")
 	}},
-	{"Write one by an upsert, or insert it again: it is on both sides, as Move and Check say", func(t *testing.T, w *world) {
+	{"write an old document by an upsert or insert it again, because it is then on both sides, as Move and Check report", func(t *testing.T, w *world) {
 		orders := w.db.Collection("orders")
 		for id, write := range map[string]func(id string) error{
 			"upsert": func(id string) error {
@@ -214,7 +214,7 @@ var archiveSays = []sentence{
 			w.inArchive(t, id, "n")
 		}
 	}},
-	{"the second Move takes what has become old", func(t *testing.T, w *world) {
+	{"The second Move takes what has become old", func(t *testing.T, w *world) {
 		w.insert(t, "orders", d("_id", "late", "closed", cut, "note", "n"))
 		w.clean(t)
 		if !w.update(t, "orders", d("_id", "late"), d("$set", d("closed", cut.AddDate(0, 0, -1)))) {
@@ -223,7 +223,7 @@ var archiveSays = []sentence{
 		w.clean(t)
 		w.inArchive(t, "late", "n")
 	}},
-	{"A program that needs an archived document calls Restore, and then changes it", func(t *testing.T, w *world) {
+	{"A program that has to change an archived document calls Restore first", func(t *testing.T, w *world) {
 		a := oldOrder(t, w, "back")
 		if result, err := a.Restore(t.Context(), d("_id", "back"), nil); err != nil || result.Done != 1 {
 			t.Errorf("%+v, %v", result, err)

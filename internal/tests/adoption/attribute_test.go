@@ -119,15 +119,15 @@ func releases(t *testing.T, w *world, id string, change bson.D) map[string]any {
 }
 
 var attributeSays = []sentence{
-	{"turns fields into entries", func(t *testing.T, w *world) {
+	{"Adopt turns fields into entries", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "turned", "release", d("US", "x", "UK", "y")))
 		if all := releases(t, w, "turned", nil); len(all) != 2 || all["US"] != "x" || all["UK"] != "y" {
 			t.Errorf("%v", all)
 		}
 		same(t, "stored", w.stored(t, "films", "turned")["release"], bson.M{})
 	}},
-	{"insert and delete documents, `$set` the fields, write whole documents with all the fields that they have", meanwhile("insert", "delete", "$set", "replace")},
-	{"change a field by what it held, as by `$inc`: it begins anew, and replaces the entry", func(t *testing.T, w *world) {
+	{"insert and delete documents, `$set` the fields, and write whole documents with all their fields", meanwhile("insert", "delete", "$set", "replace")},
+	{"change a field that has become an entry depending on its old value, as `$inc` does, because the field is gone and starts from nothing, and the result replaces the entry", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "inc", "release", d("US", int32(5))))
 		if all := releases(t, w, "inc", nil); all["US"] != int32(5) {
 			t.Errorf("%v", all)
@@ -136,14 +136,14 @@ var attributeSays = []sentence{
 			t.Errorf("%v", all)
 		}
 	}},
-	{"`$unset` a field that has become an entry: the entry stays", func(t *testing.T, w *world) {
+	{"`$unset` a field that has become an entry, because the entry stays", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "unset", "release", d("US", "x")))
 		releases(t, w, "unset", nil)
 		if all := releases(t, w, "unset", d("$unset", d("release.US", ""))); all["US"] != "x" {
 			t.Errorf("%v", all)
 		}
 	}},
-	{"Write the field of an entry that new code writes: it replaces the entry", func(t *testing.T, w *world) {
+	{"write a field whose entry new code writes, because the field replaces the entry", func(t *testing.T, w *world) {
 		a := w.h.value.(*attribute.Attributes[any, any])
 		w.insert(t, "films", d("_id", "both", "release", d("US", "old")))
 		w.update(t, "films", d("_id", "both"), d("$set", d("release.US", "older")))
@@ -152,21 +152,21 @@ var attributeSays = []sentence{
 			t.Errorf("%v", all)
 		}
 	}},
-	{"use `OnCollision: KeepSource`, and the second Adopt turns them too", func(t *testing.T, w *world) {
+	{"Set `OnCollision: KeepSource`, so that the second Adopt also takes fields that differ from their entry", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "second", "release", d("US", "x")))
 		releases(t, w, "second", nil)
 		if all := releases(t, w, "second", d("$set", d("release", d("US", "y", "UK", "z")))); all["US"] != "y" || all["UK"] != "z" {
 			t.Errorf("%v", all)
 		}
 	}},
-	{"A field that is null is taken away", func(t *testing.T, w *world) {
+	{"A field that is null is removed and becomes no entry", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "null", "release", d("US", nil)))
 		if all := releases(t, w, "null", nil); len(all) != 0 {
 			t.Errorf("%v", all)
 		}
 		same(t, "stored", w.stored(t, "films", "null")["release"], bson.M{})
 	}},
-	{"Until then readers of entries miss them: deploy readers of both first, or keep the fields (`Options.Copy`)", func(t *testing.T, w *world) {
+	{"Until then code that reads only entries misses what old code has written. So first deploy code that reads both, or keep the fields with `Options.Copy`", func(t *testing.T, w *world) {
 		a := w.h.value.(*attribute.Attributes[any, any])
 		w.insert(t, "films", d("_id", "kept", "release", d("US", "x")))
 		if _, err := a.Get(t.Context(), "kept", attribute.Named("US")); !errors.Is(err, attribute.ErrNoAttribute) {
@@ -179,7 +179,7 @@ var attributeSays = []sentence{
 		}
 		same(t, "stored", w.stored(t, "films", "kept")["release"], bson.M{"US": "x"})
 	}},
-	{"Once new code writes entries, run with `KeepTarget`, the last time without `Copy`: with `KeepSource` a field that `Copy` has left undoes a Set, and with `KeepTarget` what old code has set since is lost", func(t *testing.T, w *world) {
+	{"Once new code writes entries, run Adopt with `KeepTarget`, and the last time without `Copy`. With `KeepSource` a field that `Copy` has left would undo a Set, and with `KeepTarget` what old code has set since is lost", func(t *testing.T, w *world) {
 		a := w.h.value.(*attribute.Attributes[any, any])
 		us, only := attribute.Named("US"), &mongopatterns.Work{Filter: d("_id", "set")}
 		adopt := func(o *attribute.Options, want string) {
@@ -201,7 +201,7 @@ var attributeSays = []sentence{
 		adopt(&attribute.Options{OnCollision: attribute.KeepTarget}, "new")
 		same(t, "stored", w.stored(t, "films", "set")["release"], bson.M{})
 	}},
-	{"With `Copy`, run with `KeepSource` once more after the old code has stopped, and let new code write entries after that", func(t *testing.T, w *world) {
+	{"With `Copy`, run Adopt with `KeepSource` once more after the old code has stopped, and let new code write entries only then", func(t *testing.T, w *world) {
 		films, us, only := w.db.Collection("films"), attribute.Named("US"), &mongopatterns.Work{Filter: d("_id", "late")}
 		adopt := func(o *attribute.Options, want string) {
 			t.Helper()

@@ -90,7 +90,7 @@ func startComputed(w *world) service {
 }
 
 var computedSays = []sentence{
-	{"computes all targets", func(t *testing.T, w *world) {
+	{"Adopt computes all targets", func(t *testing.T, w *world) {
 		w.insert(t, "screenings", d("_id", "target", "film", "target", "viewers", int32(7)))
 		w.insert(t, "films", d("_id", "target"))
 		w.insert(t, "films", d("_id", "none"))
@@ -99,7 +99,7 @@ var computedSays = []sentence{
 			t.Errorf("%v, %v", a, b)
 		}
 	}},
-	{"insert, change, move and delete sources, insert targets, write whole targets", func(t *testing.T, w *world) {
+	{"insert, change, move and delete sources, insert targets, and write whole targets", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "whole"))
 		w.clean(t)
 		read := w.stored(t, "films", "whole")
@@ -111,7 +111,7 @@ var computedSays = []sentence{
 			t.Errorf("%v", film)
 		}
 	}},
-	{"Check finds the drift, Repair computes anew; or let old code only `Mark`", func(t *testing.T, w *world) {
+	{"Check finds targets that are out of date, and Repair computes them anew. Or let the old code call `Mark`, and Drain computes them", func(t *testing.T, w *world) {
 		totals := w.h.value.(*computed.Computed[any, any, bson.M])
 		w.insert(t, "films", d("_id", "drift"))
 		w.clean(t)

@@ -205,15 +205,16 @@ func copied(t *testing.T, w *world, id string) any {
 }
 
 var extrefSays = []sentence{
-	{"fills in copies, and gives them and their sources versions", func(t *testing.T, w *world) {
+	{"Adopt fills in copies, and gives the copies and their sources versions", func(t *testing.T, w *world) {
 		placed(t, w, "both")
 		if w.stored(t, "customers", "both")["version"] == nil || w.stored(t, "orders", "both")["customer"].(bson.M)["version"] == nil {
 			t.Errorf("%v %v", w.stored(t, "customers", "both"), w.stored(t, "orders", "both"))
 		}
 	}},
-	{"change, replace, delete and insert sources again, with an old version or without one; insert, replace and delete documents with references that have no version",
-		meanwhile("insert", "replace", "delete", "insert again", "another customer", "insert a source", "change a source", "replace a source", "insert a source again")},
-	{"write into copies, as with copies kept by hand: an older value that comes late stays until the source's next change, or Repair", func(t *testing.T, w *world) {
+	{"change and replace sources, and delete sources and insert them again, with an old version or without one",
+		meanwhile("insert a source", "change a source", "replace a source", "insert a source again")},
+	{"insert, replace and delete documents whose references have no version", meanwhile("insert", "replace", "delete", "insert again", "another customer")},
+	{"write into copies, as code does that keeps them by hand, because an older value that arrives late stays until the source changes again or Repair runs", func(t *testing.T, w *world) {
 		r := w.h.value.(*extref.Source[any, bson.M])
 		placed(t, w, "copies")
 		write := d("$set", d("customer.name", "by old code"))
@@ -227,14 +228,14 @@ var extrefSays = []sentence{
 			t.Error(left, copied(t, w, "copies"))
 		}
 	}},
-	{"Delete a source for good: its copies dangle, as Check says", func(t *testing.T, w *world) {
+	{"delete a source for good, because its copies then dangle, which Check reports", func(t *testing.T, w *world) {
 		placed(t, w, "gone")
 		w.remove(t, "customers", "gone")
 		_, problems := w.again(t)
 		named(t, problems, mongopatterns.Dangling, "gone")
 		w.remove(t, "orders", "gone")
 	}},
-	{"Without it the copies stay behind until Repair", func(t *testing.T, w *world) {
+	{"Without `Watch`, the copies stay out of date until Repair", func(t *testing.T, w *world) {
 		placed(t, w, "behind")
 		w.update(t, "customers", d("_id", "behind"), d("$set", d("name", "after")))
 		_, problems := w.again(t)
@@ -256,7 +257,7 @@ var extrefSays = []sentence{
 }
 
 var watchSays = []sentence{
-	{"let `Watch` follow until the old code is gone: it raises the source's version and writes the copies",
+	{"Let `Watch` run until the old code is gone, because it raises the source's version and writes the copies",
 		// The harness has waited until Check found nothing, before Repair.
 		meanwhile("change a source", "replace a source")},
 }

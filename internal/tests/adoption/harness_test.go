@@ -56,11 +56,11 @@ type pattern struct {
 	open func(db *mongo.Database) (helper, error)
 	// start fills the collections as old code has them.
 	start func(w *world) service
-	// says are the sentences of the row that the case tests.
+	// says are the items of the page that the case tests.
 	says []sentence
 }
 
-// sentence is a sentence of the page. Its test runs after the steps and the oracle, on documents of its own.
+// sentence is an item of the page, a sentence or two. Its test runs after the steps and the oracle, on documents of its own.
 type sentence struct {
 	text string
 	test func(t *testing.T, w *world)

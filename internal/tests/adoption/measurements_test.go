@@ -308,17 +308,17 @@ func says(way []sentence, name string) []sentence {
 				t.Error("no ledger")
 			}
 		}},
-		{"insert measurements, with whatever `_id` and clock", meanwhile("insert")},
+		{"insert measurements with any `_id`, whatever its clock says", meanwhile("insert")},
 		{changesMeasurements, changed},
-		{"the second Adopt takes what came since", func(t *testing.T, w *world) {
+		{"The second Adopt copies what was inserted since the first", func(t *testing.T, w *world) {
 			measured(t, w, 105)
 			w.insert(t, "readings", d("_id", "105 before", "sensor", int32(105), "timestamp", noon.Add(-48*time.Hour), "value", int32(2), "key", "105 2"))
 			w.clean(t)
 			same(t, "values", values(t, w, 105), []int32{0, 1, 2})
 		}},
-		{"`Compare` names what was changed or deleted, and what differs by series", compares},
+		{"`Compare` reports what was changed or deleted, and in which series the totals differ", compares},
 	}, way...),
-		sentence{"Drop the ledger, the collection with `.adopt` behind its name, when nothing writes the source any more", func(t *testing.T, w *world) {
+		sentence{"When nothing writes to the source any more, drop the ledger, the collection that has the target's name plus `.adopt`", func(t *testing.T, w *world) {
 			measured(t, w, 106)
 			ledger := w.db.Collection(name + ".adopt")
 			var rows []any
@@ -330,18 +330,18 @@ func says(way []sentence, name string) []sentence {
 			}
 			got(ledger.InsertMany(t.Context(), rows))(t) // for the sentences that follow
 		}},
-		sentence{"Drop the source or the ledger and go on: all that is there comes again", dropped(name)})
+		sentence{"drop the source or the ledger and go on, because Adopt then copies again what the source holds", dropped(name)})
 }
 
 const (
-	adoptsMeasurements  = "copies plain measurements, for series also those of array buckets, with a ledger of what it took"
-	changesMeasurements = "change or delete a measurement, or push into an array bucket, that was adopted: what was copied stays as it was"
+	adoptsMeasurements  = "Adopt copies plain measurements, for series also those in array buckets, and keeps a ledger of what it has copied"
+	changesMeasurements = "change or delete a measurement that was adopted, or push into an array bucket that was adopted, because the copy stays as it was"
 )
 
 var bucketSays = says(nil, "buckets")
 
 var seriesSays = says([]sentence{
-	{"`Documents` is the way back", func(t *testing.T, w *world) {
+	{"`Documents` of series yields the measurements as plain documents again", func(t *testing.T, w *world) {
 		s := got(series.New[int32, reading](w.db.Collection("series"), timeseries.Days(nil), &series.Options{
 			SeriesField: "sensor", Values: []timeseries.Value{{Field: "value"}},
 		}))(t)
@@ -368,13 +368,13 @@ func dated(t *testing.T, w *world, id string, sensor int32) {
 }
 
 var slotsSays = []sentence{
-	{"dates the documents whose day is a string", func(t *testing.T, w *world) { dated(t, w, "dated", 101) }},
-	{"a second Adopt takes what is left", func(t *testing.T, w *world) {
+	{"Adopt converts documents whose day is a string into documents with a date", func(t *testing.T, w *world) { dated(t, w, "dated", 101) }},
+	{"A second Adopt converts what is left", func(t *testing.T, w *world) {
 		dated(t, w, "some", 102)
 		dated(t, w, "what is left", 103)
 	}},
 	{"set slots in documents whose day is a string", meanwhile("set")},
-	{"set one that was adopted, or that new code has set: the one in the dated document stays", func(t *testing.T, w *world) {
+	{"set a slot that was adopted or that new code has set, because the value in the document with the date stays", func(t *testing.T, w *world) {
 		s := w.h.value.(*slots.Slots[int32, int32])
 		day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 		set := func(id string, minute, value int32) {

@@ -143,15 +143,15 @@ func startOutlier(w *world) service {
 }
 
 var outlierSays = []sentence{
-	{"splits arrays over the bounds", func(t *testing.T, w *world) {
+	{"Adopt splits arrays that exceed the bounds", func(t *testing.T, w *world) {
 		splitBook(t, w, "over")
 		sameBook(t, w, "over", 12)
 		if inside := w.stored(t, "books", "over")["customers"].(bson.A); len(inside) == 12 {
 			t.Errorf("all of %v is inside", inside)
 		}
 	}},
-	{"insert documents, push, pull and edit what is in the array, delete documents that were never split and insert them again", meanwhile("insert", "push", "pull", "edit inside", "delete", "insert again")},
-	{"`$pull` or edit what lies outside: nothing happens", func(t *testing.T, w *world) {
+	{"insert documents, push, pull and edit elements that are in the array, and delete documents that were never split and insert them again", meanwhile("insert", "push", "pull", "edit inside", "delete", "insert again")},
+	{"`$pull` or edit an element that lies outside the document, because nothing happens", func(t *testing.T, w *world) {
 		splitBook(t, w, "pull")
 		if w.update(t, "books", d("_id", "pull", "customers", "0"), d("$pull", d("customers", "0"))) ||
 			w.update(t, "books", d("_id", "pull", "customers", "1"), d("$set", d("customers.$", "x"))) {
@@ -160,7 +160,7 @@ var outlierSays = []sentence{
 		w.clean(t)
 		sameBook(t, w, "pull", 12)
 	}},
-	{"Write a split parent back as before, with few elements removed or more behind: it is the whole list", func(t *testing.T, w *world) {
+	{"write a split document back as it was before the split, even with a few elements removed or with more at the end, because Adopt takes its array for the whole list", func(t *testing.T, w *world) {
 		writeBack(t, w, "back", func(list bson.A) bson.A { return list })
 		w.clean(t)
 		sameBook(t, w, "back", 12)
@@ -173,7 +173,7 @@ var outlierSays = []sentence{
 			t.Errorf("%v", all)
 		}
 	}},
-	{"Write back a struct of a split parent, unless elements have moved since it was read: its array is the newest part, all that calls see until Adopt", func(t *testing.T, w *world) {
+	{"write a split document back from a struct, unless elements have moved since it was read, because Adopt takes its array for the newest part of the list. Until Adopt, calls see only this array", func(t *testing.T, w *world) {
 		splitBook(t, w, "struct")
 		inside := writeStruct(t, w, "struct", "12")
 		if all := book(t, w, "struct"); len(all) != inside {
@@ -182,19 +182,19 @@ var outlierSays = []sentence{
 		w.clean(t)
 		sameBook(t, w, "struct", 13)
 	}},
-	{"Read whole lists: it sees the newest elements", func(t *testing.T, w *world) {
+	{"expect the whole list in the document, because only the newest elements are there", func(t *testing.T, w *world) {
 		splitBook(t, w, "read")
 		if list := w.stored(t, "books", "read")["customers"].(bson.A); len(list) > 8 || list[len(list)-1] != "11" {
 			t.Errorf("%v", list)
 		}
 	}},
-	{"Put overflow documents beside a list: their elements come last", func(t *testing.T, w *world) {
+	{"put overflow documents beside a list. Their elements come last", func(t *testing.T, w *world) {
 		splitBook(t, w, "beside")
 		w.insert(t, "book_extras", d("_id", "late", "book_id", "beside", "customers", bson.A{"12", "13"}))
 		w.clean(t)
 		sameBook(t, w, "beside", 14)
 	}},
-	{"Edit an element by its place: it is another's now", func(t *testing.T, w *world) {
+	{"edit an element by its position, because another element is there now", func(t *testing.T, w *world) {
 		splitBook(t, w, "place")
 		w.update(t, "books", d("_id", "place"), d("$set", d("customers.0", "x")))
 		w.clean(t)
@@ -202,7 +202,7 @@ var outlierSays = []sentence{
 			t.Errorf("%v", all)
 		}
 	}},
-	{"Write back a struct after elements have moved, or a list with many changes: `Unclear`, you decide", func(t *testing.T, w *world) {
+	{"write back a struct after elements have moved, or a list with many changes, because Adopt cannot tell what the list is now. Check reports it as `Unclear`, and you have to decide", func(t *testing.T, w *world) {
 		splitBook(t, w, "unclear")
 		read := w.stored(t, "books", "unclear")["customers"].(bson.A)
 		moveOn(t, w, "unclear")
@@ -215,7 +215,7 @@ var outlierSays = []sentence{
 		w.remove(t, "books", "unclear")
 		w.repaired(t)
 	}},
-	{"Write back outlier's fields after elements have moved: they are doubled, unless Adopt runs next", func(t *testing.T, w *world) {
+	{"write back the fields of outlier after elements have moved, because elements are then in the list twice, unless Adopt runs next", func(t *testing.T, w *world) {
 		splitBook(t, w, "fields")
 		read := w.stored(t, "books", "fields")
 		moveOn(t, w, "fields")
@@ -228,7 +228,7 @@ var outlierSays = []sentence{
 			t.Errorf("%v", all)
 		}
 	}},
-	{"Delete a split document: Check names its overflow, Repair deletes it; inserted again it returns", func(t *testing.T, w *world) {
+	{"delete a split document, because its overflow documents stay. Check reports them and Repair deletes them, but if the document is inserted again before that, its old elements return", func(t *testing.T, w *world) {
 		splitBook(t, w, "again")
 		w.remove(t, "books", "again")
 		w.insert(t, "books", d("_id", "again", "customers", bson.A{"x"}))
@@ -245,7 +245,7 @@ var outlierSays = []sentence{
 			t.Errorf("%v", left)
 		}
 	}},
-	{"An array pushed over its bound is split by the second Adopt", func(t *testing.T, w *world) {
+	{"The second Adopt splits an array that old code has pushed over its bound", func(t *testing.T, w *world) {
 		splitBook(t, w, "second")
 		for i := range 12 {
 			w.update(t, "books", d("_id", "second"), d("$push", d("customers", fmt.Sprint(12+i))))

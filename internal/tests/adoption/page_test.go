@@ -12,11 +12,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-// section is a section of the page: its patterns, and the sentences on what old code does.
+// section is a section of the page: its patterns, and what it says of Adopt and of old code.
 type section struct {
-	names     []string
-	sentences []string
+	names []string
+	items []string
 }
+
+// untested begins what is no item: the headings of the lists, and the way back, which TestBackAgain goes.
+var untested = regexp.MustCompile(`^\*\*(Old code|Meanwhile|To go back)`)
 
 // sections are those of docs/adopting.md.
 func sections(t *testing.T) (out []section) {
@@ -28,18 +31,14 @@ func sections(t *testing.T) (out []section) {
 	for _, text := range strings.Split(all, "\n### ")[1:] {
 		heading, text, _ := strings.Cut(text, "\n")
 		s := section{names: strings.Split(heading, " and ")}
-		text = strings.ReplaceAll(text, "\n  ", " ") // lines of one item
-		for paragraph := range strings.SplitSeq(text, "\n\n") {
-			said, adopts := strings.CutPrefix(strings.TrimSpace(paragraph), "**Adopt**: ")
-			if !adopts && !strings.HasPrefix(said, "- ") {
-				continue // a heading, or the way back
+		for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+			paragraph = strings.TrimSpace(paragraph)
+			if untested.MatchString(paragraph) {
+				continue
 			}
-			for line := range strings.SplitSeq(strings.ReplaceAll(said, "\n- ", "\x00"), "\x00") {
-				line = strings.Join(strings.Fields(strings.TrimPrefix(line, "- ")), " ")
-				for _, sentence := range sentenceEnd.Split(line, -1) {
-					if sentence != "" {
-						s.sentences = append(s.sentences, lower(sentence))
-					}
+			for item := range strings.SplitSeq("\n"+strings.ReplaceAll(paragraph, "**", ""), "\n- ") {
+				if item = strings.Join(strings.Fields(item), " "); item != "" {
+					s.items = append(s.items, strings.TrimSuffix(item, "."))
 				}
 			}
 		}
@@ -48,12 +47,7 @@ func sections(t *testing.T) (out []section) {
 	return out
 }
 
-var sentenceEnd = regexp.MustCompile(`\.( |$)`)
-
-// lower makes the first letter of a sentence small, which differs between the page and the tests.
-func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
-
-// Every section has a case, every case a section, and each sentence of a section its test.
+// Every section has a case, every case a section, and each item of a section its test.
 func TestPage(t *testing.T) {
 	all := sections(t)
 	if len(all) < 10 {
@@ -72,21 +66,21 @@ func TestPage(t *testing.T) {
 				continue
 			}
 			cases[p.row] = true
-			for _, sentence := range p.says {
-				said = append(said, lower(sentence.text))
+			for _, item := range p.says {
+				said = append(said, item.text)
 			}
 		}
 		if len(cases) != len(s.names) {
 			t.Errorf("%v: cases of %v", s.names, cases)
 		}
-		for _, sentence := range s.sentences {
-			if !slices.Contains(said, sentence) {
-				t.Errorf("%v: no test of %q", s.names, sentence)
+		for _, item := range s.items {
+			if !slices.Contains(said, item) {
+				t.Errorf("%v: no test of %q", s.names, item)
 			}
 		}
-		for _, sentence := range said {
-			if !slices.Contains(s.sentences, sentence) {
-				t.Errorf("%v: the page does not say %q", s.names, sentence)
+		for _, item := range said {
+			if !slices.Contains(s.items, item) {
+				t.Errorf("%v: the page does not say %q", s.names, item)
 			}
 		}
 	}

@@ -140,13 +140,13 @@ func extracted(t *testing.T, w *world, id string) *relation.Relation[any, string
 }
 
 var relationSays = []sentence{
-	{"nothing; Extract turns embedded children into documents", func(t *testing.T, w *world) {
+	{"Extract takes the place of Adopt, and turns embedded children into documents", func(t *testing.T, w *world) {
 		extracted(t, w, "turned")
 		same(t, "child", w.stored(t, "tasks", "turned's")["text"], "as it was")
 		same(t, "parent", w.stored(t, "people", "turned")["tasks"], bson.A{"turned's"})
 	}},
-	{"insert parents, push embedded children, pull and edit those that are still embedded, delete parents without children and insert them again", meanwhile("insert", "push", "pull", "edit", "delete", "insert again")},
-	{"A parent written back as it was before gets its children linked again if they have `_id`s and are unchanged", func(t *testing.T, w *world) {
+	{"insert parents, push embedded children, pull and edit children that are still embedded, and delete parents without children and insert them again", meanwhile("insert", "push", "pull", "edit", "delete", "insert again")},
+	{"write a parent back as it was before. The second Extract links its children again if they have `_id`s and are unchanged", func(t *testing.T, w *world) {
 		before := bson.M{"_id": "back", "tasks": bson.A{d("_id", "back's", "text", "as it was")}}
 		r := extracted(t, w, "back")
 		w.replace(t, "people", before)
@@ -155,7 +155,7 @@ var relationSays = []sentence{
 			t.Errorf("%+v", joined)
 		}
 	}},
-	{"edit or pull what is extracted: it does nothing", func(t *testing.T, w *world) {
+	{"edit or pull children that are extracted, because nothing happens", func(t *testing.T, w *world) {
 		r := extracted(t, w, "edit")
 		if w.update(t, "people", d("_id", "edit", "tasks._id", "edit's"), d("$set", d("tasks.$.text", "edited"))) {
 			t.Error("it was edited")
@@ -166,7 +166,7 @@ var relationSays = []sentence{
 			t.Errorf("%+v", joined)
 		}
 	}},
-	{"Write a parent back with children that have changed since: Extract names it, as Failed; those without `_id`s are stored twice", func(t *testing.T, w *world) {
+	{"write a parent back with children that have changed since, because Extract then counts the parent as Failed. Children without `_id`s are stored twice", func(t *testing.T, w *world) {
 		r := extracted(t, w, "changed")
 		w.update(t, "tasks", d("_id", "changed's"), d("$set", d("text", "by new code")))
 		w.replace(t, "people", bson.M{"_id": "changed", "tasks": bson.A{d("_id", "changed's", "text", "as it was")}})
@@ -191,14 +191,14 @@ var relationSays = []sentence{
 			t.Errorf("%+v", joined)
 		}
 	}},
-	{"Delete a parent: Check names its children's owner as dangling", func(t *testing.T, w *world) {
+	{"delete a parent that has children, because Check then reports their owner as dangling", func(t *testing.T, w *world) {
 		extracted(t, w, "deleted")
 		w.remove(t, "people", "deleted")
 		_, problems := w.again(t)
 		named(t, problems, mongopatterns.Dangling, "deleted's")
 		w.repaired(t)
 	}},
-	{"the second Extract takes what is pushed; until then reads return it as `Malformed`", func(t *testing.T, w *world) {
+	{"The second Extract takes children that were pushed, and until then reads return them as `Malformed`", func(t *testing.T, w *world) {
 		r := extracted(t, w, "pushed")
 		w.update(t, "people", d("_id", "pushed"), d("$push", d("tasks", d("_id", "second", "text", "as it was"))))
 		if joined := got(r.Children(t.Context(), "pushed", nil))(t); len(joined.Items) != 1 || len(joined.Malformed) != 1 {

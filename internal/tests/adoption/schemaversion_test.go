@@ -141,14 +141,14 @@ func upgraded(t *testing.T, w *world, id string) *schemaversion.Collection[bson.
 }
 
 var schemaSays = []sentence{
-	{"nothing before Migrate", func(t *testing.T, w *world) {
+	{"Migrate takes the place of Adopt, and nothing has to be done before it", func(t *testing.T, w *world) {
 		v := w.h.value.(*schemaversion.Collection[bson.M])
 		w.insert(t, "contacts", d("_id", "before", "home", "1", "work", "2"))
 		got(v.Get(t.Context(), "before"))(t)
 		same(t, "stored", w.stored(t, "contacts", "before"), bson.M{"_id": "before", "home": "1", "work": "2"})
 	}},
 	{"insert, change and delete documents of the old version", meanwhile("insert", "$set", "replace", "delete", "insert again")},
-	{"change fields of the old version in an upgraded document: they stay beside the new ones, which do not follow", func(t *testing.T, w *world) {
+	{"change fields of the old version in an upgraded document, because they stay beside the new fields, which do not follow", func(t *testing.T, w *world) {
 		v := upgraded(t, w, "changed")
 		w.update(t, "contacts", d("_id", "changed"), d("$set", d("home", "3")))
 		w.clean(t)
@@ -157,7 +157,7 @@ var schemaSays = []sentence{
 			t.Errorf("%v", have)
 		}
 	}},
-	{"Write an upgraded document back whole: it is of the old version again, and what only the new one has is lost", func(t *testing.T, w *world) {
+	{"write an upgraded document back whole, because it then has the old version again, and what only the new version has is lost", func(t *testing.T, w *world) {
 		v := upgraded(t, w, "back")
 		testkit.OK(t, v.Update(t.Context(), "back", d("$push", d("contact", d("how", "mobile", "number", "4")))))
 		w.replace(t, "contacts", bson.M{"_id": "back", "home": "1", "work": "3"})
@@ -167,7 +167,7 @@ var schemaSays = []sentence{
 			t.Errorf("%v", have)
 		}
 	}},
-	{"both versions are read all the time", func(t *testing.T, w *world) {
+	{"New code reads both versions all the time", func(t *testing.T, w *world) {
 		v := w.h.value.(*schemaversion.Collection[bson.M])
 		w.insert(t, "contacts", d("_id", "read", "home", "1", "work", "2"))
 		have := normal(got(v.Get(t.Context(), "read"))(t)).(bson.M)
@@ -175,7 +175,7 @@ var schemaSays = []sentence{
 			t.Errorf("%v", have)
 		}
 	}},
-	{"Migrate again after the old code is gone", func(t *testing.T, w *world) {
+	{"Run Migrate again after the old code is gone", func(t *testing.T, w *world) {
 		upgraded(t, w, "first")
 		v := upgraded(t, w, "again")
 		if counts := got(v.Status(t.Context()))(t); len(counts) != 1 || counts[v.Newest()] == 0 {
@@ -266,9 +266,9 @@ func bowls(t *testing.T, w *world) {
 }
 
 var polymorphicSays = []sentence{
-	{"nothing: make the old kind the Default", bowls},
+	{"Adopt is not needed, because documents without a kind are read as the Default. So make the old kind the Default", bowls},
 	{"insert, change and delete documents without a kind", meanwhile("insert", "delete", "insert again", "$inc of a field")},
-	{"write a document of another kind back whole: without its kind it is read as the Default", func(t *testing.T, w *world) {
+	{"write a document of another kind back whole and without its kind, because it is then read as the Default", func(t *testing.T, w *world) {
 		kinds := w.h.value.(*polymorphic.Kinds[athlete])
 		w.insert(t, "athletes", d("_id", "back", "sport", "tennis", "name", "Martina", "titles", int32(167)))
 		w.replace(t, "athletes", bson.M{"_id": "back", "name": "Martina", "titles": int32(167)})
@@ -279,5 +279,4 @@ var polymorphicSays = []sentence{
 			}
 		}
 	}},
-	{"documents without a kind are of the Default", bowls},
 }

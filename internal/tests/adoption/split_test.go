@@ -123,14 +123,14 @@ func coldOf(t *testing.T, s *split.Split[any, bson.M, bson.M], id string) bson.M
 var wholeCold = bson.M{"plot": "p", "imdb": bson.M{"rating": int32(7), "votes": int32(40)}, "comments": bson.A{"a", "b"}}
 
 var splitSays = []sentence{
-	{"moves cold fields out of the documents", func(t *testing.T, w *world) {
+	{"Adopt moves cold fields out of the documents", func(t *testing.T, w *world) {
 		s := divided(t, w, "moved")
 		same(t, "hot", w.stored(t, "movies", "moved"), bson.M{"_id": "moved", "title": "t"})
 		same(t, "cold", coldOf(t, s, "moved"), wholeCold)
 	}},
-	{"insert documents, write whole documents with all the cold fields that they have, `$set` cold fields that are no numbers, arrays or documents",
+	{"insert documents, write whole documents with all the cold fields that they have, and `$set` cold fields that are not numbers, arrays or documents",
 		meanwhile("insert", "replace", "replace as read", "$set of a cold field")},
-	{"change a cold field by what it held, as by `$inc`, `$push` or `$set` of a part, which begins anew: Check names the fragment, in both documents and Remaining, and reads show the cold one", func(t *testing.T, w *world) {
+	{"change a cold field depending on its old value, as `$inc`, `$push` and `$set` of a part do, because the field is gone and starts from nothing. Check reports such a fragment as being in both documents, Adopt counts it as Remaining, and reads show the value of the cold document", func(t *testing.T, w *world) {
 		s := divided(t, w, "fragments")
 		for _, change := range []bson.D{d("$inc", d("imdb.votes", 1)), d("$push", d("comments", "c")), d("$set", d("imdb.rating", 8))} {
 			w.update(t, "movies", d("_id", "fragments"), change)
@@ -143,7 +143,7 @@ var splitSays = []sentence{
 		same(t, "fragments", coldOf(t, s, "fragments"), bson.M{"plot": "p", "imdb": bson.M{"rating": int32(7), "votes": int32(40)}, "comments": bson.A{"a", "b"}})
 		testkit.OK(t, s.Delete(t.Context(), "fragments"))
 	}},
-	{"Take a cold field away, or leave it out of a document that is written whole: it returns", func(t *testing.T, w *world) {
+	{"remove a cold field, or leave it out of a document that is written whole, because the field returns", func(t *testing.T, w *world) {
 		s := divided(t, w, "taken")
 		w.update(t, "movies", d("_id", "taken"), d("$unset", d("plot", "")))
 		w.clean(t)
@@ -153,7 +153,7 @@ var splitSays = []sentence{
 		w.clean(t)
 		same(t, "left out", coldOf(t, s, "left out"), merged(wholeCold, bson.M{"plot": "another"}))
 	}},
-	{"Delete a document: Check names its cold document as an orphan", func(t *testing.T, w *world) {
+	{"delete a document, because Check then reports its cold document as an orphan", func(t *testing.T, w *world) {
 		divided(t, w, "deleted")
 		w.remove(t, "movies", "deleted")
 		_, problems := w.again(t)
@@ -163,14 +163,14 @@ var splitSays = []sentence{
 		_, err := w.db.Collection("movie_details").DeleteOne(t.Context(), d("movie_id", "deleted"))
 		testkit.OK(t, err)
 	}},
-	{"Delete one and insert it again: the cold fields that it lacks return", func(t *testing.T, w *world) {
+	{"delete a document and insert it again, because the cold fields that the new one lacks return", func(t *testing.T, w *world) {
 		s := divided(t, w, "again")
 		w.remove(t, "movies", "again")
 		w.insert(t, "movies", d("_id", "again", "title", "another", "plot", "another"))
 		w.clean(t)
 		same(t, "again", coldOf(t, s, "again"), merged(wholeCold, bson.M{"plot": "another"}))
 	}},
-	{"Check cannot name what returns: the same bytes are stored as for a document that nobody has touched, or in which old code has `$set` the other cold fields", func(t *testing.T, w *world) {
+	{"Check cannot report what returns, because the stored bytes are those of a document that nobody has touched, or in which old code has `$set` the other cold fields", func(t *testing.T, w *world) {
 		stored := func(do func()) (hot, cold string) {
 			s := divided(t, w, "same")
 			do()
@@ -198,13 +198,13 @@ var splitSays = []sentence{
 			}
 		}
 	}},
-	{"the second Adopt moves what is the newer", func(t *testing.T, w *world) {
+	{"The second Adopt moves values that are newer than those in the cold document", func(t *testing.T, w *world) {
 		s := divided(t, w, "newer")
 		w.update(t, "movies", d("_id", "newer"), d("$set", d("plot", "newer")))
 		w.clean(t)
 		same(t, "cold", coldOf(t, s, "newer"), merged(wholeCold, bson.M{"plot": "newer"}))
 	}},
-	{"Compare the fragments, and adopt with `Options.Prefer`: `Hot` or `Cold`", func(t *testing.T, w *world) {
+	{"Compare fragments with their cold values, and adopt with `Options.Prefer` set to `Hot` or `Cold`", func(t *testing.T, w *world) {
 		for keep, want := range map[split.Side]bson.A{split.Hot: {"c"}, split.Cold: {"a", "b"}} {
 			s := divided(t, w, string(keep))
 			w.update(t, "movies", d("_id", string(keep)), d("$push", d("comments", "c")))
@@ -218,7 +218,7 @@ var splitSays = []sentence{
 			same(t, string(keep), coldOf(t, s, string(keep)), merged(wholeCold, bson.M{"comments": want}))
 		}
 	}},
-	{"Whole documents whose cold fields are numbers alone are taken for fragments", func(t *testing.T, w *world) {
+	{"A whole document whose cold fields are all numbers is taken for a fragment", func(t *testing.T, w *world) {
 		s := w.h.value.(*split.Split[any, bson.M, bson.M])
 		w.insert(t, "movies", d("_id", "numbers", "imdb", d("rating", 7, "votes", 40)))
 		w.clean(t)

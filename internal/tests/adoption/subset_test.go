@@ -177,14 +177,14 @@ func all(t *testing.T, w *world, id string) (n int) {
 }
 
 var subsetSays = []sentence{
-	{"moves embedded items into their collection, counts them", func(t *testing.T, w *world) {
+	{"Adopt moves embedded items into a collection of their own and counts them", func(t *testing.T, w *world) {
 		adopted(t, w, "moved")
 		if n, product := all(t, w, "moved"), w.stored(t, "products", "moved"); n != 5 || product["num_reviews"] != int32(5) && product["num_reviews"] != int64(5) {
 			t.Errorf("%d reviews, %v", n, product)
 		}
 	}},
-	{"insert parents with items, push items, write a parent back with a further item, delete parents without items and insert them again", meanwhile("insert", "push", "replace", "delete", "insert again")},
-	{"edit or pull items of an adopted parent: Adopt leaves the array as it is, Remaining, and Check names it, until Repair takes the collection as the truth and undoes it", func(t *testing.T, w *world) {
+	{"insert parents with items, push items, write a parent back with one more item, and delete parents without items and insert them again", meanwhile("insert", "push", "replace", "delete", "insert again")},
+	{"edit or pull items of an adopted parent. Adopt leaves the array as it is and counts the parent as Remaining, and Check reports it, until Repair takes the collection as the truth and undoes the change", func(t *testing.T, w *world) {
 		adopted(t, w, "edit")
 		adopted(t, w, "pull")
 		w.update(t, "products", d("_id", "edit", "reviews._id", "edit4"), d("$set", d("reviews.$.text", "edited")))
@@ -202,7 +202,7 @@ var subsetSays = []sentence{
 			t.Errorf("%d reviews", n)
 		}
 	}},
-	{"Delete a parent: Check names its items as orphans", func(t *testing.T, w *world) {
+	{"delete a parent that has items, because they stay, and Check reports them as orphans", func(t *testing.T, w *world) {
 		s := adopted(t, w, "deleted")
 		w.remove(t, "products", "deleted")
 		_, problems := w.again(t)
@@ -213,7 +213,7 @@ var subsetSays = []sentence{
 			testkit.OK(t, s.Delete(t.Context(), "deleted", fmt.Sprint("deleted", i)))
 		}
 	}},
-	{"Delete one and insert it again: its items return", func(t *testing.T, w *world) {
+	{"delete a parent and insert it again, because its items return", func(t *testing.T, w *world) {
 		adopted(t, w, "again")
 		w.remove(t, "products", "again")
 		w.insert(t, "products", d("_id", "again"))
@@ -222,7 +222,7 @@ var subsetSays = []sentence{
 			t.Errorf("%d reviews", n)
 		}
 	}},
-	{"nothing is dropped; what is pushed is neither counted nor found by All until the second Adopt", func(t *testing.T, w *world) {
+	{"No item is dropped, but an item that old code has pushed is neither counted nor found by All until the second Adopt", func(t *testing.T, w *world) {
 		adopted(t, w, "pushed")
 		w.update(t, "products", d("_id", "pushed"), d("$push", d("reviews", reviewed("pushed", 9))))
 		if n := all(t, w, "pushed"); n != 5 {
@@ -233,7 +233,7 @@ var subsetSays = []sentence{
 			t.Errorf("%d reviews", n)
 		}
 	}},
-	{"A write of new code adopts a parent that Adopt has not reached", func(t *testing.T, w *world) {
+	{"If new code writes to a parent that Adopt has not reached, the write adopts it", func(t *testing.T, w *world) {
 		w.insert(t, "products", d("_id", "written", "reviews", bson.A{reviewed("written", 1), reviewed("written", 2)}))
 		s := w.h.value.(*subset.Subset[any, bson.M])
 		_, err := s.Insert(t.Context(), "written", reviewed("written", 3))

@@ -313,7 +313,7 @@ func family(t *testing.T, w *world) (a, b, x bson.ObjectID) {
 	return a, b, x
 }
 
-var treeOrphan = sentence{"delete a node with children: Check names these as orphans, with children they are roots", func(t *testing.T, w *world) {
+var treeOrphan = sentence{"delete a node that has children. Check reports the children as orphans. In a tree with lists of children they become roots", func(t *testing.T, w *world) {
 	a, _, x := family(t, w)
 	list := w.stored(t, "categories", a)["children"] != nil
 	w.remove(t, "categories", a)
@@ -354,8 +354,8 @@ func insertedAgain(t *testing.T, w *world, id, under bson.ObjectID) any {
 }
 
 var treeAny = []sentence{
-	{"adds ancestors, paths, children or numbers to parent references", below},
-	{"insert nodes with their parent, delete leaves, insert them again", func(t *testing.T, w *world) {
+	{"Adopt adds ancestors, paths, children or numbers to nodes that name their parent", below},
+	{"insert nodes with their parent, delete leaves, and insert these again", func(t *testing.T, w *world) {
 		meanwhile("insert", "delete")(t, w)
 		a, b, x := family(t, w)
 		for _, under := range []bson.ObjectID{a, b} {
@@ -364,10 +364,10 @@ var treeAny = []sentence{
 			}
 		}
 	}},
-	{"the second Adopt and Repair derive what is missing or behind from the parent", below},
+	{"The second Adopt and Repair derive from the parent what is missing or out of date", below},
 	// They may: the harness takes the refusal of new code's operations there, and of no others (refusable).
-	{"Until Repair a node that old code has moved, or whose children it has deleted, may be refused, and with numbers others beside it", meanwhile("delete")},
-	{"Until then a new node is not a root, and calls that write under it, or move or delete it, are `ErrNotAdopted`", func(t *testing.T, w *world) {
+	{"Until Repair, calls may refuse a node that old code has moved or whose children it has deleted, and in a tree with numbers also nodes beside it", meanwhile("delete")},
+	{"Until then a new node is not a root, and calls that write under it, move it or delete it return `ErrNotAdopted`", func(t *testing.T, w *world) {
 		tr := w.h.value.(*tree.Tree[bson.ObjectID, bson.M])
 		a, _, x := family(t, w)
 		late := bson.NewObjectID()
@@ -398,7 +398,7 @@ var treeAny = []sentence{
 	treeOrphan,
 }
 
-var treeMoves = append([]sentence{{"With ancestors and numbers: move nodes, write whole documents", func(t *testing.T, w *world) {
+var treeMoves = append([]sentence{{"move nodes and write whole documents, in a tree with ancestors or numbers", func(t *testing.T, w *world) {
 	// A node that Adopt has met as the parent of another one moves before its own batch.
 	var ids [4]bson.ObjectID
 	for i := range ids {
@@ -423,7 +423,7 @@ var treeMoves = append([]sentence{{"With ancestors and numbers: move nodes, writ
 	}
 }}}, treeAny...)
 
-var treeParentIgnored = sentence{"With paths and children: move a node, as its parent field is ignored once it is adopted", func(t *testing.T, w *world) {
+var treeParentIgnored = sentence{"move a node in a tree with paths or lists of children, because the parent field of an adopted node is ignored", func(t *testing.T, w *world) {
 	a, b, x := family(t, w)
 	w.update(t, "categories", d("_id", x), d("$set", d("parent", b)))
 	w.clean(t)
@@ -433,7 +433,7 @@ var treeParentIgnored = sentence{"With paths and children: move a node, as its p
 	}
 }}
 
-var pathSays = append([]sentence{treeParentIgnored, {"With paths: write a whole document without its path: it is where its parent field says", func(t *testing.T, w *world) {
+var pathSays = append([]sentence{treeParentIgnored, {"write a whole document without its path, because the second Adopt then puts the node under the parent that this document names, even if new code has moved it", func(t *testing.T, w *world) {
 	a, b, x := family(t, w)
 	tr := w.h.value.(*tree.Tree[bson.ObjectID, bson.M])
 	testkit.OK(t, tr.Move(t.Context(), x, tr.Under(b)))
@@ -444,7 +444,7 @@ var pathSays = append([]sentence{treeParentIgnored, {"With paths: write a whole 
 	}
 }}}, treeAny...)
 
-var childrenSays = append([]sentence{treeParentIgnored, {"With children: write a whole document with an older list of children: those that it lacks are roots", func(t *testing.T, w *world) {
+var childrenSays = append([]sentence{treeParentIgnored, {"write a whole document with an older list of children, because the children that this list lacks become roots", func(t *testing.T, w *world) {
 	a, _, x := family(t, w)
 	w.replace(t, "categories", bson.M{"_id": a, "children": bson.A{}})
 	w.clean(t)

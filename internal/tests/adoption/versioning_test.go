@@ -142,7 +142,7 @@ func startVersioning(w *world) service {
 }
 
 var versioningSays = []sentence{
-	{"writes numbers; without it, documents without a number are revision 1", func(t *testing.T, w *world) {
+	{"Adopt writes numbers. Without it, a document that has no number is revision 1", func(t *testing.T, w *world) {
 		v := w.h.value.(*versioning.History[any, bson.M])
 		w.insert(t, "policies", d("_id", "first", "name", "a"))
 		if r := got(v.Get(t.Context(), "first"))(t); r.Number != 1 {
@@ -153,8 +153,8 @@ var versioningSays = []sentence{
 			t.Errorf("%v", w.stored(t, "policies", "first"))
 		}
 	}},
-	{"insert documents, change and delete them without a revision", meanwhile("insert", "push", "pull", "replace", "replace by a new document", "delete", "insert again")},
-	{"replace, or delete and insert again, a document that has a history by one without a number: new code refuses it until Adopt gives it the next number", func(t *testing.T, w *world) {
+	{"insert, change and delete documents without a revision", meanwhile("insert", "push", "pull", "replace", "replace by a new document", "delete", "insert again")},
+	{"replace a document that has a history by one without a number, or delete it and insert it again without one, because new code refuses it until Adopt gives it the next number", func(t *testing.T, w *world) {
 		v := w.h.value.(*versioning.History[any, bson.M])
 		save := func(id string) error {
 			_, err := v.Edit(t.Context(), id, func(doc *bson.M) error { (*doc)["by"] = bson.NewObjectID(); return nil }, versioning.Change{})
@@ -180,7 +180,7 @@ var versioningSays = []sentence{
 			testkit.OK(t, save(id))
 		}
 	}},
-	{"that state takes the place of the revision that it overwrites: lost are who and when, and that revision as it was saved", func(t *testing.T, w *world) {
+	{"What old code writes takes the place of the current revision in the history. So you lose that revision as it was saved, and the history does not say who changed it and when", func(t *testing.T, w *world) {
 		v := w.h.value.(*versioning.History[any, bson.M])
 		save := func(name string) {
 			_, err := v.Edit(t.Context(), "over", func(doc *bson.M) error { (*doc)["name"] = name; return nil }, versioning.Change{})
@@ -196,7 +196,7 @@ var versioningSays = []sentence{
 			}
 		}
 	}},
-	{"Keep whole revisions (no `SnapshotEvery`) until the old code has stopped", func(t *testing.T, w *world) {
+	{"Keep whole revisions, without `SnapshotEvery`, until the old code has stopped, because revisions that are stored as differences are read by way of the current document", func(t *testing.T, w *world) {
 		v := got(versioning.New[any, bson.M](w.db.Collection("policies"), w.db.Collection("policy_revisions"), &versioning.Options{
 			DocumentIDField: "policy_id", SnapshotEvery: 10,
 		}))(t)

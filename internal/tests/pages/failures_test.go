@@ -36,11 +36,11 @@ func TestFailuresPage(t *testing.T) {
 		test       func(t *testing.T)
 	}{
 		{"BatchField", "with a `BatchField` within ten minutes", batchesAgain},
-		{"Release", "A second Release of prealloc is `ErrTaken` where somebody has taken a freed cell since.", releaseOfATakenCell},
-		{"Undo", "Undo and Restore may be repeated: they write nothing then, and Undo can say that it is an `ErrConflict`.", undoAndRestoreAgain},
+		{"Release", "A second Release of prealloc returns `ErrTaken` if somebody has taken a freed cell since.", releaseOfATakenCell},
+		{"Undo", "Undo and Restore may be repeated. They write nothing then, but Undo can return an `ErrConflict`.", undoAndRestoreAgain},
 		{"not repeated", "`updateMany` and `deleteMany`, and so `Mark` of computed, are not repeated.", notRepeated},
 		{"Migrate", "Every call returns when its context ends, within half a second", migrateEnds},
-		{"limit", "all its commands together; without one it has 120 s.", nil}, // internal/txn: TestLimit
+		{"limit", "with all its commands. Without one it has 120 s.", nil}, // internal/txn: TestLimit
 		{"Timeout", "The `Timeout` of the client counts only where the context has no deadline", clientTimeout},
 	} {
 		t.Run(s.name, func(t *testing.T) {
