@@ -177,7 +177,7 @@ func all(t *testing.T, w *world, id string) (n int) {
 }
 
 var subsetSays = []sentence{
-	{"Adopt moves embedded items into a collection of their own and counts them", func(t *testing.T, w *world) {
+	{"Adopt stores embedded items in a collection of their own, keeps the best in the document, and counts them", func(t *testing.T, w *world) {
 		adopted(t, w, "moved")
 		if n, product := all(t, w, "moved"), w.stored(t, "products", "moved"); n != 5 || product["num_reviews"] != int32(5) && product["num_reviews"] != int64(5) {
 			t.Errorf("%d reviews, %v", n, product)
