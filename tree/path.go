@@ -128,7 +128,7 @@ func (p pathShape) replace(from, start string) []mongo.WriteModel {
 // subtree and the lock.
 func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err error) {
 	ctx = comment.Call(ctx, "tree.Rename")
-	defer fault.In(&err, "tree: rename")
+	defer fault.In(&err, "tree.Rename")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return err

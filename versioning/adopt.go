@@ -36,7 +36,7 @@ import (
 func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.Adopt")
-	defer fault.In(&err, "versioning: adopt")
+	defer fault.In(&err, "versioning.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err
@@ -141,7 +141,7 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.AdoptRevisions")
-	defer fault.In(&err, "versioning: adopt revisions")
+	defer fault.In(&err, "versioning.AdoptRevisions")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if d.core.revisions == nil {
 		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is no history to adopt")
