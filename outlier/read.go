@@ -28,8 +28,11 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 		return 0, err
 	}
 	s, err := l.c.read(ctx, raw, l.c.x.size)
+	if err != nil {
+		return 0, fault.Of(raw, err)
+	}
 	n, _ := s.Of.AsInt64OK()
-	return s.Outside + n, fault.Of(raw, err)
+	return s.Outside + n, nil
 }
 
 // Contains reports whether a list holds an element that equals e. It returns ErrNotFound if

@@ -554,11 +554,11 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		return nil, err
 	}
 	shared, err := exists(ctx, c.parents, append(in(c.ChildrenField, ids), expr.Element("_id", expr.Op("$ne", p))))
-	if shared {
-		err = mongopatterns.ErrReferenced
-	}
 	if err != nil {
 		return nil, err
+	}
+	if shared {
+		return nil, mongopatterns.ErrReferenced
 	}
 	var out []bson.RawValue
 	for _, e := range elements {

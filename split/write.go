@@ -378,9 +378,12 @@ func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []b
 		return nil, nil, err
 	}
 	docs, err := find(c.cold, c.idField, bson.D{})
+	if err != nil {
+		return nil, nil, err
+	}
 	cold = map[string]bson.Raw{}
 	for _, doc := range docs {
 		cold[value.Key(doc.Lookup(c.idField))] = doc
 	}
-	return hot, cold, err
+	return hot, cold, nil
 }

@@ -266,13 +266,13 @@ func (d *store) adopted(raw bson.Raw) bool {
 
 func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	all, err := diff.Parse(past.Document)
-	h := head{id: diff.Find(all, "_id"), number: past.Number}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fault.Invalid("Revision.Document: %w", err)
-	case past.Number < 1:
+	}
+	if past.Number < 1 {
 		return nil, fault.Invalid("Revision.Number: it is %d and must be 1 or more", past.Number)
 	}
+	h := head{id: diff.Find(all, "_id"), number: past.Number}
 	if err := value.CheckID(h.id); err != nil {
 		return nil, fault.Invalid("Revision.Document: %w", err)
 	}
