@@ -45,7 +45,7 @@ func TestOutcomeOf(t *testing.T) {
 		return fault.Single(result).Err()
 	}
 	second := func(_ *mongo.UpdateResult, err error) error { return err }
-	called := func(err error) error { fault.In(&err, "x: call"); return err }
+	called := func(err error) error { fault.In(&err, "x.Call"); return err }
 	for name, test := range map[string]struct {
 		err  error
 		want mongopatterns.Outcome
@@ -97,7 +97,7 @@ func TestOutcomeOf(t *testing.T) {
 	} {
 		err := test.err
 		if err != nil && !strings.HasPrefix(name, "a foreign") && !strings.HasPrefix(name, "the driver") {
-			fault.In(&err, "x: call")
+			fault.In(&err, "x.Call")
 			err = fmt.Errorf("user: %w", err)
 		}
 		if got := mongopatterns.OutcomeOf(err); got != test.want {
@@ -119,7 +119,7 @@ func TestOutcomeOfWhatWasNotSent(t *testing.T) {
 	outcome := func(t *testing.T, ctx context.Context, coll *mongo.Collection) {
 		t.Helper()
 		_, err := fault.One(coll.InsertOne(ctx, bson.D{}))
-		fault.In(&err, "x: call")
+		fault.In(&err, "x.Call")
 		if got := mongopatterns.OutcomeOf(err); got != mongopatterns.NotDone {
 			t.Errorf("%v is %v", err, got)
 		}

@@ -113,7 +113,7 @@ func CheckAll(ctx context.Context, checkers ...Checker) iter.Seq2[Problem, error
 	return func(yield func(Problem, error) bool) {
 		if i := slices.Index(checkers, nil); i >= 0 {
 			err := fault.Invalid("checkers[%d] is nil", i)
-			fault.In(&err, "mongopatterns: check all")
+			fault.In(&err, "mongopatterns.CheckAll")
 			yield(Problem{}, err)
 			return
 		}

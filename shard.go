@@ -49,7 +49,7 @@ type Sharding struct {
 // already.
 func Shard(ctx context.Context, db *mongo.Database, helpers ...Sharder) (done []Sharding, err error) {
 	ctx = comment.Call(ctx, "Shard")
-	defer fault.In(&err, "mongopatterns: shard")
+	defer fault.In(&err, "mongopatterns.Shard")
 	if db == nil {
 		return nil, fault.Invalid("db is nil")
 	}

@@ -49,7 +49,7 @@ import (
 func Transact(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
 	if client == nil || fn == nil {
 		err := fault.Invalid("client or fn is nil")
-		fault.In(&err, "mongopatterns: transact")
+		fault.In(&err, "mongopatterns.Transact")
 		return err
 	}
 	return txn.RunOf(comment.Call(ctx, "Transact"), client, fn)

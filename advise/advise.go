@@ -56,7 +56,7 @@ const least = 100
 // suspects.
 //   - The manual of the package has the list.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
-	defer fault.In(&err, "advise: look")
+	defer fault.In(&err, "advise.Look")
 	var o Options
 	if opts != nil {
 		o = *opts

@@ -119,7 +119,7 @@ const slowQuery = 51803
 // one for each value of an earlier answer. The log does not have the answers, so [Look] asks the
 // database which field held the values, and [Shapes] passes over such finds.
 func Log(r io.Reader) (queries []Query, err error) {
-	defer fault.In(&err, "advise: log")
+	defer fault.In(&err, "advise.Log")
 	found := false // a line of a log
 	lines := bufio.NewReaderSize(r, longestLine)
 	known := map[string]int{}

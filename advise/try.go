@@ -90,7 +90,7 @@ var notTried = map[string]string{
 //     and a few aggregations.
 //   - Each read that is replayed: 4, and 2 more for each list that it gets from elsewhere.
 func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Finding, opts *TryOptions) (trial *Trial, err error) {
-	defer fault.In(&err, "advise: try")
+	defer fault.In(&err, "advise.Try")
 	var o TryOptions
 	if opts != nil {
 		o = *opts

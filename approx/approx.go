@@ -72,7 +72,7 @@ type Counters[ID any] struct {
 // New returns Counters on coll. It does no I/O. Start Run, or call Close before the process ends. Otherwise
 // up to Every-1 changes of each key are lost without an error.
 func New[ID any](coll *mongo.Collection, opts *Options) (c *Counters[ID], err error) {
-	defer fault.In(&err, "approx: new")
+	defer fault.In(&err, "approx.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *Counters[ID]) Indexes() map[string][]mongo.IndexModel { return c.core.i
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (c *Counters[ID]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.EnsureIndexes")
-	defer fault.In(&err, "approx: ensure indexes")
+	defer fault.In(&err, "approx.EnsureIndexes")
 	return c.core.ensureIndexes(ctx, reflect.TypeFor[ID]())
 }
 
@@ -110,7 +110,7 @@ func (c *Counters[ID]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 // Cost: mostly none; 1 round trip and 1 document written at every Every-th change of a key, index KeyField.
 // When it flushes, that of Flush.
 func (c *Counters[ID]) Add(ctx context.Context, key ID, n int64) (err error) {
-	defer fault.In(&err, "approx: add")
+	defer fault.In(&err, "approx.Add")
 	var room [64]byte // on the stack: most changes allocate nothing
 	id, ok := c.core.codec.Plain(room[:0], key)
 	if !ok {
@@ -132,7 +132,7 @@ func (c *Counters[ID]) Add(ctx context.Context, key ID, n int64) (err error) {
 // Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
 func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "approx.Flush")
-	defer fault.In(&err, "approx: flush")
+	defer fault.In(&err, "approx.Flush")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.write(ctx, c.waiting.take())
 }
@@ -143,7 +143,7 @@ func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, 
 // Cost: that of Flush.
 func (c *Counters[ID]) Close(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.Close")
-	defer fault.In(&err, "approx: close")
+	defer fault.In(&err, "approx.Close")
 	c.waiting.close()
 	result, err := c.write(ctx, c.waiting.take())
 	fault.PartlyDone(&err, &result.Done, &result.Unknown)
@@ -175,7 +175,7 @@ func (c *Counters[ID]) Run(ctx context.Context, failed func(error)) error {
 // Cost: 1 round trip, index KeyField.
 func (c *Counters[ID]) Get(ctx context.Context, key ID) (n int64, err error) {
 	ctx = comment.Call(ctx, "approx.Get")
-	defer fault.In(&err, "approx: get")
+	defer fault.In(&err, "approx.Get")
 	id, err := c.core.key(key)
 	if err != nil {
 		return 0, err

@@ -59,7 +59,7 @@ type sketch struct {
 
 // NewDistinct returns a Distinct on coll. It does no I/O.
 func NewDistinct[ID, V any](coll *mongo.Collection, opts *Options) (d *Distinct[ID, V], err error) {
-	defer fault.In(&err, "approx: new distinct")
+	defer fault.In(&err, "approx.NewDistinct")
 	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[V]("V")); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (d *Distinct[ID, V]) Indexes() map[string][]mongo.IndexModel { return d.cor
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (d *Distinct[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.Distinct.EnsureIndexes")
-	defer fault.In(&err, "approx: ensure indexes")
+	defer fault.In(&err, "approx.Distinct.EnsureIndexes")
 	return d.core.ensureIndexes(ctx, reflect.TypeFor[ID](), reflect.TypeFor[V]())
 }
 
@@ -105,7 +105,7 @@ func (d *Distinct[ID, V]) Filter(key ID) bson.D { return d.core.filter(key) }
 // Cost: mostly none; 1 round trip and 1 document written at every Every-th register that is raised, index
 // KeyField. When it flushes, that of Flush.
 func (d *Distinct[ID, V]) Add(ctx context.Context, key ID, values ...V) (err error) {
-	defer fault.In(&err, "approx: add")
+	defer fault.In(&err, "approx.Distinct.Add")
 	id, err := d.core.key(key)
 	if err != nil || len(values) == 0 {
 		return err
@@ -174,7 +174,7 @@ func (d *Distinct[ID, V]) all() (out []*sketch) {
 // is none.
 func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "approx.Distinct.Flush")
-	defer fault.In(&err, "approx: flush")
+	defer fault.In(&err, "approx.Distinct.Flush")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return d.write(ctx, d.waiting(false))
 }
@@ -184,7 +184,7 @@ func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Resul
 // Cost: that of Flush.
 func (d *Distinct[ID, V]) Close(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.Distinct.Close")
-	defer fault.In(&err, "approx: close")
+	defer fault.In(&err, "approx.Distinct.Close")
 	result, err := d.write(ctx, d.waiting(true))
 	fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return err
@@ -271,7 +271,7 @@ func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatter
 // Cost: 1 round trip, index KeyField.
 func (d *Distinct[ID, V]) Estimate(ctx context.Context, key ID) (e Estimate, err error) {
 	ctx = comment.Call(ctx, "approx.Distinct.Estimate")
-	defer fault.In(&err, "approx: estimate")
+	defer fault.In(&err, "approx.Distinct.Estimate")
 	id, err := d.core.key(key)
 	if err != nil {
 		return e, err
@@ -331,7 +331,7 @@ func (c *core) joinAll(ranks []uint8, field bson.RawValue) error {
 // Cost: 1 round trip; reads what filter selects, and returns one number for each register.
 func (d *Distinct[ID, V]) Union(ctx context.Context, filter any) (e Estimate, err error) {
 	ctx = comment.Call(ctx, "approx.Distinct.Union")
-	defer fault.In(&err, "approx: union")
+	defer fault.In(&err, "approx.Distinct.Union")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return e, err
 	}

@@ -30,7 +30,7 @@ type Estimate struct {
 
 // NewSampled returns Sampled counters on coll. It does no I/O.
 func NewSampled[ID any](coll *mongo.Collection, opts *Options) (s *Sampled[ID], err error) {
-	defer fault.In(&err, "approx: new sampled")
+	defer fault.In(&err, "approx.NewSampled")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Sampled[ID]) Indexes() map[string][]mongo.IndexModel { return s.core.in
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Sampled[ID]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.Sampled.EnsureIndexes")
-	defer fault.In(&err, "approx: ensure indexes")
+	defer fault.In(&err, "approx.Sampled.EnsureIndexes")
 	return s.core.ensureIndexes(ctx, reflect.TypeFor[ID]())
 }
 
@@ -83,12 +83,12 @@ func (s *Sampled[ID]) Add(ctx context.Context, key ID, n int64) error {
 }
 
 func (s *Sampled[ID]) refuse(n int64) (err error) {
-	defer fault.In(&err, "approx: add")
+	defer fault.In(&err, "approx.Sampled.Add")
 	return fault.Invalid("n: %d, rounded to a multiple of Every, exceeds an int64", n)
 }
 
 func (s *Sampled[ID]) store(ctx context.Context, key ID, n int64) (err error) {
-	defer fault.In(&err, "approx: add")
+	defer fault.In(&err, "approx.Sampled.Add")
 	id, err := s.core.key(key)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Sampled[ID]) store(ctx context.Context, key ID, n int64) (err error) {
 // Cost: 1 round trip, index KeyField.
 func (s *Sampled[ID]) Estimate(ctx context.Context, key ID) (e Estimate, err error) {
 	ctx = comment.Call(ctx, "approx.Sampled.Estimate")
-	defer fault.In(&err, "approx: estimate")
+	defer fault.In(&err, "approx.Sampled.Estimate")
 	id, err := s.core.key(key)
 	if err != nil {
 		return e, err

@@ -44,7 +44,7 @@ type Options struct {
 // New returns an Archive of two collections of one client, which may be in two databases. It does no I/O.
 // opts may be nil.
 func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error) {
-	defer fault.In(&err, "archive: new")
+	defer fault.In(&err, "archive.New")
 	a = &Archive{live: comment.On(live), archived: comment.On(archived)}
 	if opts != nil {
 		a.opts = *opts
@@ -94,7 +94,7 @@ func (a *Archive) Indexes() map[string][]mongo.IndexModel {
 //   - Each companion: 2, and 3 to create its archive and both indexes.
 func (a *Archive) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "archive.EnsureIndexes")
-	defer fault.In(&err, "archive: ensure indexes")
+	defer fault.In(&err, "archive.EnsureIndexes")
 	way := a.away()
 	if err := collation.Create(ctx, way.targets(), way.sources()...); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (a *Archive) LiveFilter() bson.D {
 //     companions, with such an _id 4.
 func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Move")
-	defer fault.In(&err, "archive: move")
+	defer fault.In(&err, "archive.Move")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return a.away().run(ctx, "old", old, work)
 }
@@ -199,7 +199,7 @@ func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (
 // Cost: that of Move, with the index that filter can use in the archive.
 func (a *Archive) Restore(ctx context.Context, filter any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Restore")
-	defer fault.In(&err, "archive: restore")
+	defer fault.In(&err, "archive.Restore")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return a.back().run(ctx, "filter", filter, work)
 }

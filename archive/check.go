@@ -63,7 +63,7 @@ func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2
 			all = maintain.Chain(all, maintain.Check(ctx, s.from, work, s.scan(), s.problems))
 		}
 	}
-	return fault.Seq("archive: check", collation.Seq(ctx, all, a.everything()...))
+	return fault.Seq("archive.Check", collation.Seq(ctx, all, a.everything()...))
 }
 
 // everything are all collections.
@@ -170,7 +170,7 @@ func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail s
 //   - Documents whose companions are Apart: 2 for each batch, and 8 for each batch of these companions.
 func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Repair")
-	defer fault.In(&err, "archive: repair")
+	defer fault.In(&err, "archive.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.Of(work, 0)
 	if err != nil {

@@ -66,7 +66,7 @@ type Column struct {
 //   - A batch in which not all are written: 1 more.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "attribute.Adopt")
-	defer fault.In(&err, "attribute: adopt")
+	defer fault.In(&err, "attribute.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := a.c.checked(ctx, columns, work); err != nil {
 		return result, err
@@ -104,7 +104,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 // Cost: that of Adopt.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "attribute.Unadopt")
-	defer fault.In(&err, "attribute: unadopt")
+	defer fault.In(&err, "attribute.Unadopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := a.c.checked(ctx, columns, work); err != nil {
 		return result, err

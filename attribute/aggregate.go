@@ -85,7 +85,7 @@ type FacetValue[V any] struct {
 // have one of them.
 func (a *Attributes[ID, V]) Facets(ctx context.Context, filter any, opts *FacetOptions) (facets []Facet[V], err error) {
 	ctx = comment.Call(ctx, "attribute.Facets")
-	defer fault.In(&err, "attribute: facets")
+	defer fault.In(&err, "attribute.Facets")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ type core struct {
 // New returns Attributes over coll. It does no I/O; opts may be nil. ID is the type of the documents' _id,
 // V that of the values. All programs that write one array must use the same field names.
 func New[ID, V any](coll *mongo.Collection, opts *Options) (a *Attributes[ID, V], err error) {
-	defer fault.In(&err, "attribute: new")
+	defer fault.In(&err, "attribute.New")
 	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[V]("V")); err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (c *core) keys(index Index) (keys bson.D) {
 //
 // Cost: 2 round trips, 3 if an index is missing.
 func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
-	defer fault.In(&err, "attribute: ensure indexes")
+	defer fault.In(&err, "attribute.EnsureIndexes")
 	if err := a.c.ready(ctx, nil); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work)
 			found, _, err := a.c.problems(batch)
 			return found, err
 		})
-	return fault.Seq("attribute: check", collation.Seq(ctx, found, a.c.coll))
+	return fault.Seq("attribute.Check", collation.Seq(ctx, found, a.c.coll))
 }
 
 // Repair removes duplicate entries from the documents that work selects. Each document is changed
@@ -56,7 +56,7 @@ func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work)
 // Cost: that of Check, and 1 round trip for each batch of documents with duplicates, index _id.
 func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "attribute.Repair")
-	defer fault.In(&err, "attribute: repair")
+	defer fault.In(&err, "attribute.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := a.c
 	if err := c.ready(ctx, work); err != nil {

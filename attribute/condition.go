@@ -158,6 +158,6 @@ func refused(err error) bson.D { return expr.D("invalid", invalid(err)) }
 
 // invalid is a value that makes the driver refuse the filter or pipeline around it.
 func invalid(err error) codec.Refused {
-	fault.In(&err, "attribute: filter")
+	fault.In(&err, "attribute.Filter")
 	return codec.Refused{Reason: err}
 }

@@ -25,7 +25,7 @@ import (
 //   - These are found by the index on the keys, or in the order of _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "attribute.RenameKey")
-	defer fault.In(&err, "attribute: rename key")
+	defer fault.In(&err, "attribute.RenameKey")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := cmp.Or(checkKey(from), checkKey(to)); err != nil {
 		return result, err
@@ -49,7 +49,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 // Cost: that of RenameKey.
 func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "attribute.RemoveKey")
-	defer fault.In(&err, "attribute: remove key")
+	defer fault.In(&err, "attribute.RemoveKey")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := checkKey(key); err != nil {
 		return result, err

@@ -23,7 +23,7 @@ import (
 // Cost: 1 round trip, 1 document read, index _id.
 func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err error) {
 	ctx = comment.Call(ctx, "attribute.Get")
-	defer fault.In(&err, "attribute: get")
+	defer fault.In(&err, "attribute.Get")
 	name, qualifier, err := a.c.one(key)
 	if err != nil {
 		return v, err
@@ -38,7 +38,7 @@ func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err e
 // Cost: 1 round trip; 1 document read, by an index whose Prefix the filter names.
 func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V, err error) {
 	ctx = comment.Call(ctx, "attribute.GetBy")
-	defer fault.In(&err, "attribute: get by")
+	defer fault.In(&err, "attribute.GetBy")
 	name, qualifier, err := a.c.one(key)
 	if err != nil {
 		return v, err
@@ -71,7 +71,7 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter any, key, qualifier 
 // Cost: 1 round trip, 1 document read, index _id.
 func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[V], err error) {
 	ctx = comment.Call(ctx, "attribute.GetAll")
-	defer fault.In(&err, "attribute: get all")
+	defer fault.In(&err, "attribute.GetAll")
 	out, err = read[Attribute[V]](ctx, a.c, a.c.coll, expr.D("_id", equal(id)), a.c.uniform(a.c.valid("$$o")))
 	return out, ofDocument(id, err)
 }
@@ -129,9 +129,9 @@ type Value[ID, V any] struct {
 func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) iter.Seq2[Value[ID, V], error] {
 	ctx = comment.Call(ctx, "attribute.Values")
 	if err := codec.CheckFilter("filter", filter); err != nil {
-		return fault.Seq("attribute: values", fault.Stop[Value[ID, V]](err))
+		return fault.Seq("attribute.Values", fault.Stop[Value[ID, V]](err))
 	}
-	return fault.Seq("attribute: values", cursor.Decode[Value[ID, V]](ctx, a.c.aggregate(a.ValuesPipeline(filter, key))))
+	return fault.Seq("attribute.Values", cursor.Decode[Value[ID, V]](ctx, a.c.aggregate(a.ValuesPipeline(filter, key))))
 }
 
 // ValuesPipeline is the pipeline of Values; its documents are {_id, value, qualifier}.

@@ -33,7 +33,7 @@ var byID = expr.D("_id", 1)
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (err error) {
 	ctx = comment.Call(ctx, "attribute.Set")
-	defer fault.In(&err, "attribute: set")
+	defer fault.In(&err, "attribute.Set")
 	return a.set(ctx, id, key, value, nil)
 }
 
@@ -43,7 +43,7 @@ func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (e
 // Cost: that of Set.
 func (a *Attributes[ID, V]) SetAll(ctx context.Context, id ID, attributes ...Attribute[V]) (err error) {
 	ctx = comment.Call(ctx, "attribute.SetAll")
-	defer fault.In(&err, "attribute: set all")
+	defer fault.In(&err, "attribute.SetAll")
 	if len(attributes) == 0 {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (a *Attributes[ID, V]) SetAll(ctx context.Context, id ID, attributes ...Att
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (err error) {
 	ctx = comment.Call(ctx, "attribute.Add")
-	defer fault.In(&err, "attribute: add")
+	defer fault.In(&err, "attribute.Add")
 	return a.set(ctx, id, key, value, mongopatterns.ErrExists)
 }
 
@@ -67,7 +67,7 @@ func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (e
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Replace(ctx context.Context, id ID, key Key, value V) (err error) {
 	ctx = comment.Call(ctx, "attribute.Replace")
-	defer fault.In(&err, "attribute: replace")
+	defer fault.In(&err, "attribute.Replace")
 	return a.set(ctx, id, key, value, ErrNoAttribute)
 }
 
@@ -76,7 +76,7 @@ func (a *Attributes[ID, V]) Replace(ctx context.Context, id ID, key Key, value V
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err error) {
 	ctx = comment.Call(ctx, "attribute.Remove")
-	defer fault.In(&err, "attribute: remove")
+	defer fault.In(&err, "attribute.Remove")
 	name, qualifier, err := a.c.one(key)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err err
 
 // Elements returns the array for a document that you insert.
 func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (elements bson.A, err error) {
-	defer fault.In(&err, "attribute: elements")
+	defer fault.In(&err, "attribute.Elements")
 	if err := a.unencodable(attributes); err != nil {
 		return nil, err
 	}

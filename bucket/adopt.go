@@ -52,7 +52,7 @@ import (
 //   - The ledger: 1 for some 40,000 documents.
 func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "bucket.Adopt")
-	defer fault.In(&err, "bucket: adopt")
+	defer fault.In(&err, "bucket.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Frame.Adopt(ctx, comment.On(src), work, b.core.begin, b.taking(convert))
 }
@@ -89,7 +89,7 @@ func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, con
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, c.opts.ArrayField+"."+v.Field)
 	}
-	return fault.Seq("bucket: compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
+	return fault.Seq("bucket.Compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurement of a document to a batch.

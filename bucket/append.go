@@ -33,7 +33,7 @@ import (
 //   - In a transaction: 2.
 func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored bool, err error) {
 	ctx = comment.Call(ctx, "bucket.Append")
-	defer fault.In(&err, "bucket: append")
+	defer fault.In(&err, "bucket.Append")
 	one := &batch{arrays: b.core}
 	if err := one.Add(series, m); err != nil {
 		return false, err
@@ -57,7 +57,7 @@ func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored boo
 //   - In a transaction: 2 for each batch.
 func (b *Buckets[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "bucket.AppendMany")
-	defer fault.In(&err, "bucket: append many")
+	defer fault.In(&err, "bucket.AppendMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Many(ctx, windows.Untyped(items, func(m M) any { return m }), work, b.core.begin)
 }

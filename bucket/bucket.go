@@ -42,7 +42,7 @@ type arrays struct {
 // or a small struct. M is a measurement; it must encode to a document that contains its time. All programs
 // that write one collection must use the same window and options.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (b *Buckets[ID, M], err error) {
-	defer fault.In(&err, "bucket: new")
+	defer fault.In(&err, "bucket.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (b *Buckets[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "bucket.EnsureIndexes")
-	defer fault.In(&err, "bucket: ensure indexes")
+	defer fault.In(&err, "bucket.EnsureIndexes")
 	if err := collation.Refuse(ctx, b.core.Coll); err != nil {
 		return err
 	}

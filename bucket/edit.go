@@ -25,7 +25,7 @@ import (
 // the window until the measurement is found.
 func (b *Buckets[ID, M]) Replace(ctx context.Context, series ID, m M) (err error) {
 	ctx = comment.Call(ctx, "bucket.Replace")
-	defer fault.In(&err, "bucket: replace")
+	defer fault.In(&err, "bucket.Replace")
 	c := b.core
 	it, err := c.item(&batch{}, m)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *Buckets[ID, M]) Replace(ctx context.Context, series ID, m M) (err error
 // measurement is found.
 func (b *Buckets[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (err error) {
 	ctx = comment.Call(ctx, "bucket.Delete")
-	defer fault.In(&err, "bucket: delete")
+	defer fault.In(&err, "bucket.Delete")
 	return b.core.edit(ctx, series, at, b.core.opts.TimeField, windows.Date(at.UnixMilli()), bson.RawValue{})
 }
 
@@ -57,7 +57,7 @@ func (b *Buckets[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (e
 // Cost: 1 round trip, 1 document written; the index on IDs, 1 key.
 func (b *Buckets[ID, M]) DeleteByID(ctx context.Context, series ID, at time.Time, id any) (err error) {
 	ctx = comment.Call(ctx, "bucket.DeleteByID")
-	defer fault.In(&err, "bucket: delete by ID")
+	defer fault.In(&err, "bucket.DeleteByID")
 	c := b.core
 	if c.opts.IDField == "" {
 		return fault.Invalid("Options.IDField: it must be set")

@@ -52,7 +52,7 @@ func (b *Buckets[ID, M]) measured() (paths []string) {
 // by _id.
 func (b *Buckets[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "bucket.Check")
-	return fault.Seq("bucket: check", b.core.Problems(ctx, work, b.core.scan(), b.core.audit, b.measured()...))
+	return fault.Seq("bucket.Check", b.core.Problems(ctx, work, b.core.scan(), b.core.audit, b.measured()...))
 }
 
 // Repair computes again the aggregates that Check finds wrong, in one write for each bucket, so that no
@@ -61,7 +61,7 @@ func (b *Buckets[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) it
 // Cost: that of Check, and 1 round trip for each batch with wrong buckets, index _id.
 func (b *Buckets[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "bucket.Repair")
-	defer fault.In(&err, "bucket: repair")
+	defer fault.In(&err, "bucket.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Repair(ctx, work, b.core.scan(), b.core.audit)
 }
@@ -154,7 +154,7 @@ func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
 //     otherwise by a scan.
 func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "bucket.Archive")
-	defer fault.In(&err, "bucket: archive")
+	defer fault.In(&err, "bucket.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Archive(ctx, before, comment.On(target), work, windows.Insert)
 }

@@ -38,7 +38,7 @@ import (
 func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	ctx = comment.Call(ctx, "bucket.Range")
 	c := b.core
-	return fault.Seq("bucket: range", windows.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
+	return fault.Seq("bucket.Range", windows.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
 }
 
 // Latest returns the measurement of series with the latest time, or ErrNotFound if the series is empty.
@@ -47,7 +47,7 @@ func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Tim
 // measurements of these buckets leave the server.
 func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) {
 	ctx = comment.Call(ctx, "bucket.Latest")
-	defer fault.In(&err, "bucket: latest")
+	defer fault.In(&err, "bucket.Latest")
 	if _, err := b.core.SeriesOf(series); err != nil {
 		return m, err
 	}
@@ -127,7 +127,7 @@ func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 // Cost: 1 round trip, index _id, 1 key and 1 document; a negative n as many keys.
 func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n int64) (page []M, err error) {
 	ctx = comment.Call(ctx, "bucket.Bucket")
-	defer fault.In(&err, "bucket: bucket")
+	defer fault.In(&err, "bucket.Bucket")
 	c := b.core
 	doc, err := c.bucket(ctx, series, at, n, expr.D("v", c.array()))
 	if err != nil {
@@ -141,7 +141,7 @@ func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n 
 // Cost: 1 round trip, index _id, 1 key.
 func (b *Buckets[ID, M]) CountBuckets(ctx context.Context, series ID, at time.Time) (n int64, err error) {
 	ctx = comment.Call(ctx, "bucket.CountBuckets")
-	defer fault.In(&err, "bucket: count buckets")
+	defer fault.In(&err, "bucket.CountBuckets")
 	newest, err := b.core.bucket(ctx, series, at, -1, expr.D("_id", 1))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		return 0, nil
@@ -247,7 +247,7 @@ func plain[M any](m M, _ windows.Entry) M { return m }
 // Cost: 1 round trip, index {series, start}; 1 key and 1 document for each bucket.
 func (b *Buckets[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.Time) (stats timeseries.Stats, err error) {
 	ctx = comment.Call(ctx, "bucket.Aggregate")
-	defer fault.In(&err, "bucket: aggregate")
+	defer fault.In(&err, "bucket.Aggregate")
 	for w, err := range b.core.sums(ctx, series, b.AggregatePipeline(series, from, to)) {
 		return w.Stats, err
 	}
@@ -260,7 +260,7 @@ func (b *Buckets[ID, M]) Aggregate(ctx context.Context, series ID, from, to time
 // Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document for each bucket.
 func (b *Buckets[ID, M]) AggregateWindows(ctx context.Context, series ID, from, to time.Time) iter.Seq2[timeseries.WindowStats, error] {
 	ctx = comment.Call(ctx, "bucket.AggregateWindows")
-	return fault.Seq("bucket: aggregate windows", b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)))
+	return fault.Seq("bucket.AggregateWindows", b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)))
 }
 
 func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[timeseries.WindowStats, error] {

@@ -91,7 +91,7 @@ type Rule struct {
 
 // New returns a Computed for targets. It does no I/O.
 func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opts *Options) (c *Computed[SourceID, ID, T], err error) {
-	defer fault.In(&err, "computed: new")
+	defer fault.In(&err, "computed.New")
 	if err := cmp.Or(codec.CheckOrder[SourceID]("SourceID"), codec.CheckOrder[ID]("ID")); err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (c *Computed[SourceID, ID, T]) Indexes() map[string][]mongo.IndexModel {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "computed.EnsureIndexes")
-	defer fault.In(&err, "computed: ensure indexes")
+	defer fault.In(&err, "computed.EnsureIndexes")
 	if err := collation.Refuse(ctx, c.core.sources, c.core.targets); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 //   - Additive: 4; if a target is computed from all its sources, 2 more.
 func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []SourceID, write func(ctx context.Context) error) (err error) {
 	ctx = comment.Call(ctx, "computed.Change")
-	defer fault.In(&err, "computed: change")
+	defer fault.In(&err, "computed.Change")
 	if write == nil {
 		return fault.Invalid("write is nil")
 	}
@@ -231,7 +231,7 @@ func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []Source
 // 1 more to let others try.
 func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duration) (out T, err error) {
 	ctx = comment.Call(ctx, "computed.Get")
-	defer fault.In(&err, "computed: get")
+	defer fault.In(&err, "computed.Get")
 	key, err := c.core.id(id)
 	if err != nil {
 		return out, err
@@ -249,7 +249,7 @@ func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.
 //   - If one target cannot be computed: 3 for each.
 func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "computed.Refresh")
-	defer fault.In(&err, "computed: refresh")
+	defer fault.In(&err, "computed.Refresh")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	all, err := ids(c.core, targets)
 	if err != nil || len(all) == 0 {
@@ -264,7 +264,7 @@ func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) 
 // Cost: 1 round trip for each batch of 1000 targets, 100 with Options.Then, and those of Refresh for it.
 func (c *Computed[SourceID, ID, T]) RefreshAll(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "computed.RefreshAll")
-	defer fault.In(&err, "computed: refresh all")
+	defer fault.In(&err, "computed.RefreshAll")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.refreshAll(ctx, work)
 }
@@ -275,7 +275,7 @@ func (c *Computed[SourceID, ID, T]) RefreshAll(ctx context.Context, work *mongop
 // Cost: 1 round trip, 1 document written for each target, index _id.
 func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (err error) {
 	ctx = comment.Call(ctx, "computed.Mark")
-	defer fault.In(&err, "computed: mark")
+	defer fault.In(&err, "computed.Mark")
 	all, err := ids(c.core, targets)
 	if err != nil || len(all) == 0 {
 		return err
@@ -293,7 +293,7 @@ func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (er
 //   - Where the server refuses: 1 more to note why.
 func (c *Computed[SourceID, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "computed.Drain")
-	defer fault.In(&err, "computed: drain")
+	defer fault.In(&err, "computed.Drain")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.drain(ctx, work)
 }
@@ -304,7 +304,7 @@ func (c *Computed[SourceID, ID, T]) Drain(ctx context.Context, work *mongopatter
 // Cost: 1 round trip for each batch, index {"computed.dirty": 1}.
 func (c *Computed[SourceID, ID, T]) Failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, error] {
 	ctx = comment.Call(ctx, "computed.Failures")
-	return fault.Seq("computed: failures", c.core.failures(ctx))
+	return fault.Seq("computed.Failures", c.core.failures(ctx))
 }
 
 const (
@@ -328,7 +328,7 @@ const (
 //   - A batch that cannot be computed: 1 for each of its targets.
 func (c *Computed[SourceID, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "computed.Check")
-	return fault.Seq("computed: check", collation.Seq(ctx, c.core.check(ctx, work), c.core.sources, c.core.targets))
+	return fault.Seq("computed.Check", collation.Seq(ctx, c.core.check(ctx, work), c.core.sources, c.core.targets))
 }
 
 // Repair computes the targets that Check finds. It is safe while others write. Work.Filter selects
@@ -338,7 +338,7 @@ func (c *Computed[SourceID, ID, T]) Check(ctx context.Context, work *mongopatter
 //   - A batch with problems: 3 more, and 1 write for each of these.
 func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "computed.Repair")
-	defer fault.In(&err, "computed: repair")
+	defer fault.In(&err, "computed.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work, false)
 }
@@ -348,7 +348,7 @@ func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatte
 // Cost: that of Repair.
 func (c *Computed[SourceID, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "computed.Adopt")
-	defer fault.In(&err, "computed: adopt")
+	defer fault.In(&err, "computed.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work, true)
 }

@@ -38,7 +38,7 @@ import (
 //   - The sources of these: 2 writes for each, 3 if it has no version.
 func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Adopt")
-	defer fault.In(&err, "extref: adopt")
+	defer fault.In(&err, "extref.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	t, err := r.core.target(target)
 	if err != nil {

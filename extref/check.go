@@ -87,7 +87,7 @@ func (r *Source[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) ite
 		}
 		r.core.absent(ctx, work)(yield)
 	}
-	return fault.Seq("extref: check", collation.Seq(ctx, found, r.core.collections()...))
+	return fault.Seq("extref.Check", collation.Seq(ctx, found, r.core.collections()...))
 }
 
 // absent yields the paths of copies that no document of a target has, and the copied fields that no
@@ -114,7 +114,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 //   - The first round trip of that Propagate writes to the source if some copies are Ahead or Different.
 func (r *Source[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Repair")
-	defer fault.In(&err, "extref: repair")
+	defer fault.In(&err, "extref.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := r.core.ready(ctx, work); err != nil {
 		return result, err

@@ -26,7 +26,7 @@ import (
 //   - Unlink and Cascade: 1 write for each document.
 func (r *Source[ID, T]) Delete(ctx context.Context, id ID) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Delete")
-	defer fault.In(&err, "extref: delete")
+	defer fault.In(&err, "extref.Delete")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
 	if err != nil {

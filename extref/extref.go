@@ -34,7 +34,7 @@ var _ mongopatterns.Checker = (*Source[any, any])(nil)
 // is the type of a source: a struct, a map or bson.D. A struct needs a version field if Copy is
 // to make copies with versions. A map or bson.D without a version counts as version 0.
 func New[ID, T any](source *mongo.Collection, targets []Target, opts *Options) (ref *Source[ID, T], err error) {
-	defer fault.In(&err, "extref: new")
+	defer fault.In(&err, "extref.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func New[ID, T any](source *mongo.Collection, targets []Target, opts *Options) (
 // the copy has a version. If src is not the newest state when the document is inserted, the copy is
 // behind. Pin prevents that.
 func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
-	defer fault.In(&err, "extref: copy")
+	defer fault.In(&err, "extref.Copy")
 	t, err := r.core.target(target)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 // Cost: 1 round trip, by the source's key.
 func (r *Source[ID, T]) Fetch(ctx context.Context, target string, id ID) (copied bson.D, err error) {
 	ctx = comment.Call(ctx, "extref.Fetch")
-	defer fault.In(&err, "extref: fetch")
+	defer fault.In(&err, "extref.Fetch")
 	return r.core.fetch(ctx, target, id, r.core.find)
 }
 
@@ -111,7 +111,7 @@ func (r *Source[ID, T]) Fetch(ctx context.Context, target string, id ID) (copied
 // Cost: 2 round trips, 2 writes to the source, by its key.
 func (r *Source[ID, T]) Pin(ctx context.Context, target string, id ID) (copied bson.D, err error) {
 	ctx = comment.Call(ctx, "extref.Pin")
-	defer fault.In(&err, "extref: pin")
+	defer fault.In(&err, "extref.Pin")
 	if !txn.Running(ctx) {
 		return nil, fault.Invalid("ctx must have a transaction")
 	}
@@ -142,7 +142,7 @@ func (c *core) named(name string, id any) (*target, bson.RawValue, error) {
 // Filter selects the documents of a target that refer to a source. It uses the
 // target's index.
 func (r *Source[ID, T]) Filter(target string, id ID) (filter bson.D, err error) {
-	defer fault.In(&err, "extref: filter")
+	defer fault.In(&err, "extref.Filter")
 	t, key, err := r.core.named(target, id)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (r *Source[ID, T]) Indexes() map[string][]mongo.IndexModel { return r.core.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (r *Source[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "extref.EnsureIndexes")
-	defer fault.In(&err, "extref: ensure indexes")
+	defer fault.In(&err, "extref.EnsureIndexes")
 	if err := r.core.ready(ctx, nil); err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ type Copies[C, ID, T any] struct {
 // if C is a struct that lacks a field of the copy, because the field would be lost. If the field lies
 // deeper, or C has codecs of its own, only Copy, Fetch and Pin can notice this, and return the error.
 func As[C, ID, T any](r *Source[ID, T], target string) (copies *Copies[C, ID, T], err error) {
-	defer fault.In(&err, "extref: as")
+	defer fault.In(&err, "extref.As")
 	if r == nil {
 		return nil, fault.Invalid("the Source is nil")
 	}
@@ -230,7 +230,7 @@ func (c *Copies[C, ID, T]) decode(copied bson.D, failed error) (out C, err error
 	if failed != nil {
 		return out, failed
 	}
-	defer fault.In(&err, "extref: copy")
+	defer fault.In(&err, "extref.Copy")
 	have, err := bson.Marshal(copied)
 	if err != nil {
 		return out, fault.Invalid("%w", err)

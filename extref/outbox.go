@@ -57,7 +57,7 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 //   - The entry is found by the index {due: 1}, and then by _id.
 func (r *Source[ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Drain")
-	defer fault.In(&err, "extref: drain")
+	defer fault.In(&err, "extref.Drain")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.drain(ctx, work)
 }

@@ -38,7 +38,7 @@ import (
 //     whatever the size of a batch.
 func (r *Source[ID, T]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Propagate")
-	defer fault.In(&err, "extref: propagate")
+	defer fault.In(&err, "extref.Propagate")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
 	if err != nil {

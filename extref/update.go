@@ -41,7 +41,7 @@ type UpdateResult struct {
 //   - With an outbox: 1 round trip and 1 write in place of those of the targets, with Deferred neither.
 func (r *Source[ID, T]) Update(ctx context.Context, id ID, update any) (result UpdateResult, err error) {
 	ctx = comment.Call(ctx, "extref.Update")
-	defer fault.In(&err, "extref: update")
+	defer fault.In(&err, "extref.Update")
 	if err := codec.CheckUpdate("update", update); err != nil {
 		return result, err
 	}

@@ -76,7 +76,7 @@ type WatchOptions struct {
 //   - While nothing happens: 1 round trip every MaxAwait, and a write of the token every minute.
 func (r *Source[ID, T]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	ctx = comment.Call(ctx, "extref.Watch")
-	defer fault.In(&err, "extref: watch")
+	defer fault.In(&err, "extref.Watch")
 	return r.core.watch(ctx, comment.On(tokens), opts)
 }
 

@@ -48,7 +48,7 @@ const (
 //     ErrNotAdopted if the list is Unclear; within your transaction ErrNotAdopted in any case.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int64, err error) {
 	ctx = comment.Call(ctx, "outlier.Add")
-	defer fault.In(&err, "outlier: add")
+	defer fault.In(&err, "outlier.Add")
 	raw, err := l.c.codec.ID("id", id)
 	if err != nil {
 		return 0, err
@@ -80,7 +80,7 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 // Cost: that of Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "outlier.AddMany")
-	defer fault.In(&err, "outlier: add many")
+	defer fault.In(&err, "outlier.AddMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	defer maintain.Unstored(&err, &result)
 	w, err := maintain.OfItems(work, maxElements, false)

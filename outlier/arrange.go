@@ -68,11 +68,10 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 		}
 		small := len(items)+outside <= c.o.FoldBack && bytes <= c.o.MaxBytes/4*3
 		if len(late) > 0 || len(twice) > 0 || len(extras) > 0 && (outside == 0 || small) {
-			items, err = c.fold(ctx, id, items, late, twice)
+			if items, err = c.fold(ctx, id, items, late, twice); err != nil {
+				return err
+			}
 			outside = 0
-		}
-		if err != nil {
-			return err
 		}
 		return c.finish(ctx, id, items, outside)
 	})

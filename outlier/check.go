@@ -59,7 +59,7 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 		// The scan of the parents has reported all other problems of these lists.
 		all = append(all, maintain.Check(ctx, c.overflow, work, c.strays(), c.inspect))
 	}
-	return fault.Seq("outlier: check", collation.Seq(ctx, maintain.Chain(all...), c.coll, c.overflow))
+	return fault.Seq("outlier.Check", collation.Seq(ctx, maintain.Chain(all...), c.coll, c.overflow))
 }
 
 // suspects selects outliers and all parents that show a problem by themselves. With a filter it
@@ -229,7 +229,7 @@ func (c *core) strays() maintain.Scan {
 //   - Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "outlier.Repair")
-	defer fault.In(&err, "outlier: repair")
+	defer fault.In(&err, "outlier.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := &l.c
 	if err := c.ready(ctx, work); err != nil {
@@ -361,7 +361,7 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 //   - With DryRun, which beside writers is an estimate, and in your transaction: 2 more for each list.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "outlier.Adopt")
-	defer fault.In(&err, "outlier: adopt")
+	defer fault.In(&err, "outlier.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := &l.c
 	if err := c.ready(ctx, work); err != nil {

@@ -38,7 +38,7 @@ type Cap struct {
 // Cost: 1 round trip; scans the parents, or what filter selects.
 func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts ...int) (out Distribution, err error) {
 	ctx = comment.Call(ctx, "outlier.Distribution")
-	defer fault.In(&err, "outlier: distribution")
+	defer fault.In(&err, "outlier.Distribution")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return out, err
 	}

@@ -57,7 +57,7 @@ type core struct {
 // E may encode to any BSON value, such as a string, an ObjectID or a document. All programs that
 // write one list must use the same field names. The bounds may change (see Adopt).
 func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[ID, E], err error) {
-	defer fault.In(&err, "outlier: new")
+	defer fault.In(&err, "outlier.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "outlier.EnsureIndexes")
-	defer fault.In(&err, "outlier: ensure indexes")
+	defer fault.In(&err, "outlier.EnsureIndexes")
 	if err := l.c.ready(ctx, nil); err != nil {
 		return err
 	}

@@ -22,14 +22,17 @@ import (
 // Cost: 1 round trip, 1 document, index _id.
 func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error) {
 	ctx = comment.Call(ctx, "outlier.Total")
-	defer fault.In(&err, "outlier: total")
+	defer fault.In(&err, "outlier.Total")
 	raw, err := l.c.codec.ID("id", id)
 	if err != nil {
 		return 0, err
 	}
 	s, err := l.c.read(ctx, raw, l.c.x.size)
+	if err != nil {
+		return 0, fault.Of(raw, err)
+	}
 	n, _ := s.Of.AsInt64OK()
-	return s.Outside + n, fault.Of(raw, err)
+	return s.Outside + n, nil
 }
 
 // Contains reports whether a list holds an element that equals e. It returns ErrNotFound if
@@ -40,7 +43,7 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 //     Options.ElementIndex 1 key and 1 document.
 func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err error) {
 	ctx = comment.Call(ctx, "outlier.Contains")
-	defer fault.In(&err, "outlier: contains")
+	defer fault.In(&err, "outlier.Contains")
 	raw, x, err := l.c.pair(id, e)
 	if err != nil {
 		return false, err
@@ -103,7 +106,7 @@ func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 //     again if elements have moved meanwhile.
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	ctx = comment.Call(ctx, "outlier.All")
-	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
+	return fault.Seq("outlier.All", func(yield func(E, error) bool) {
 		raw, err := l.c.codec.ID("id", id)
 		if err != nil {
 			fault.Stop[E](err)(yield)
@@ -171,7 +174,7 @@ type Slice[E any] struct {
 //     slice, and some ahead.
 func (l *Lists[ID, E]) Slice(ctx context.Context, id ID, offset, limit int64) (slice Slice[E], err error) {
 	ctx = comment.Call(ctx, "outlier.Slice")
-	defer fault.In(&err, "outlier: slice")
+	defer fault.In(&err, "outlier.Slice")
 	raw, err := l.c.codec.ID("id", id)
 	switch {
 	case err != nil:
@@ -258,7 +261,7 @@ func (c *core) parts(filter any) mongo.Pipeline {
 // parents' collection, outside of transactions, which refuse $unionWith. To make it fast, create an
 // index on the array in both collections.
 func (l *Lists[ID, E]) ContainingPipeline(e E) (pipeline mongo.Pipeline, err error) {
-	defer fault.In(&err, "outlier: containing")
+	defer fault.In(&err, "outlier.Containing")
 	x, err := l.c.element(e)
 	if err != nil {
 		return nil, err

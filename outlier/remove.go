@@ -35,7 +35,7 @@ import (
 //   - An element of more than 4 MiB, in an outlier: 1 more, or 2.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	ctx = comment.Call(ctx, "outlier.Remove")
-	defer fault.In(&err, "outlier: remove")
+	defer fault.In(&err, "outlier.Remove")
 	raw, x, err := l.c.pair(id, e)
 	if err != nil {
 		return false, err
@@ -173,7 +173,7 @@ func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (extra ex
 // documents deleted.
 func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
 	ctx = comment.Call(ctx, "outlier.Delete")
-	defer fault.In(&err, "outlier: delete")
+	defer fault.In(&err, "outlier.Delete")
 	raw, err := l.c.codec.ID("id", id)
 	if err != nil {
 		return err

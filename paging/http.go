@@ -22,7 +22,7 @@ const maxNumber = 1 << 31
 // negative numbers become 1. If parameters cannot be read or contradict each other, it returns
 // ErrInvalid. Tokens are checked by the read that uses them.
 func ParseRequest(query url.Values, size, most int) (req Request, err error) {
-	defer fault.In(&err, "paging: parse request")
+	defer fault.In(&err, "paging.ParseRequest")
 	for _, name := range append([]string{"limit"}, parameters...) {
 		if len(query[name]) > 1 {
 			return req, fault.Invalid("parameter %q is given more than once", name)

@@ -266,7 +266,7 @@ func inside(v bson.RawValue, test func(e bson.RawElement) bool) bool {
 // Where a sort field is null in some documents and missing in others, the order is not always that
 // of the pages; see Order in the manual.
 func (p *Pager[T]) Filter(over any, req Request) (filter bson.D, err error) {
-	defer fault.In(&err, "paging: filter")
+	defer fault.In(&err, "paging.Filter")
 	src, branches, err := p.core.query(over, req)
 	if err != nil {
 		return nil, err
@@ -291,7 +291,7 @@ func (p *Pager[T]) Sort(req Request) bson.D {
 // pipeline given as over comes first, and a filter becomes part of the $match. Then comes $sort.
 // Add $limit and further stages.
 func (p *Pager[T]) Pipeline(over any, req Request) (pipeline mongo.Pipeline, err error) {
-	defer fault.In(&err, "paging: pipeline")
+	defer fault.In(&err, "paging.Pipeline")
 	src, branches, err := p.core.query(over, req)
 	if err != nil {
 		return nil, err
@@ -318,7 +318,7 @@ func (p *core) query(over any, req Request) (*source, []bson.D, error) {
 // anything that encodes to a document with the sort fields and the _id. It can be used as After and
 // as Before, with the same over.
 func (p *Pager[T]) Token(over, document any) (token string, err error) {
-	defer fault.In(&err, "paging: token")
+	defer fault.In(&err, "paging.Token")
 	src, err := p.core.source(over)
 	if err != nil {
 		return "", err

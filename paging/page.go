@@ -127,7 +127,7 @@ func (p *Page[T]) Cursor(i int) string {
 // The manual has the rest.
 func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (page *Page[T], err error) {
 	ctx = comment.Call(ctx, "paging.Page")
-	defer fault.In(&err, "paging: page")
+	defer fault.In(&err, "paging.Page")
 	f, cursor, err := p.core.page(ctx, over, req)
 	if err != nil {
 		return nil, err
@@ -324,7 +324,7 @@ func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 //   - The last batch comes short or empty.
 func (p *Pager[T]) All(ctx context.Context, over any, req Request) iter.Seq2[T, error] {
 	ctx = comment.Call(ctx, "paging.All")
-	return fault.Seq("paging: all", func(yield func(T, error) bool) {
+	return fault.Seq("paging.All", func(yield func(T, error) bool) {
 		if err := p.all(ctx, over, req, yield); err != nil {
 			var zero T
 			yield(zero, err)

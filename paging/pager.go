@@ -74,7 +74,7 @@ type core struct {
 // Paths may be dotted. `_id` is added at the end, so an empty sort is by `_id`. The sort cannot
 // hold $meta.
 func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (p *Pager[T], err error) {
-	defer fault.In(&err, "paging: new")
+	defer fault.In(&err, "paging.New")
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -193,7 +193,7 @@ func indexName(keys bson.D, collation options.Collation) string {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "paging.EnsureIndexes")
-	defer fault.In(&err, "paging: ensure indexes")
+	defer fault.In(&err, "paging.EnsureIndexes")
 	if err := p.core.codec.Agree(ctx, p.core.coll, reflect.TypeFor[T]()); err != nil {
 		return err
 	}

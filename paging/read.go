@@ -85,10 +85,12 @@ func (p *core) fetch(ctx context.Context, src *source, window span) (out documen
 			return out, err
 		}
 	}
-	out.raw, err = p.sort(ctx, out.raw, window.backward)
+	if out.raw, err = p.sort(ctx, out.raw, window.backward); err != nil {
+		return out, err
+	}
 	n := int64(len(out.raw))
 	out.raw = out.raw[min(window.skip, n):min(one.limit, n)]
-	return out, err
+	return out, nil
 }
 
 // sort lets the server sort documents by their places, as it alone knows collations,

@@ -17,7 +17,7 @@ import (
 // MarshalJSON returns the JSON of the value with its kind in front, as in a document. A nil V
 // becomes null, and a document of an unknown kind becomes relaxed extended JSON.
 func (d Doc[I, S]) MarshalJSON() (text []byte, err error) {
-	defer fault.In(&err, "polymorphic: marshal json")
+	defer fault.In(&err, "polymorphic.MarshalJSON")
 	if any(d.V) == nil {
 		return []byte("null"), nil
 	}
@@ -52,7 +52,7 @@ func (d Doc[I, S]) MarshalJSON() (text []byte, err error) {
 // nearest double, as 0.1 does in Go. For a whole number of more than 34 digits, and a number beyond the doubles such as
 // 1e400 or 1e-400, it returns mongopatterns.ErrInvalid.
 func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
-	defer fault.In(&err, "polymorphic: unmarshal json")
+	defer fault.In(&err, "polymorphic.UnmarshalJSON")
 	var none I
 	d.V = none
 	if string(bytes.TrimSpace(text)) == "null" {

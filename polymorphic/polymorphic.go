@@ -92,7 +92,7 @@ type Kinds[I any] struct {
 // New returns kinds. It refuses a type that does not implement I, a type that is not a struct or a
 // pointer to one, and a type or name that is given twice.
 func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
-	defer fault.In(&err, "polymorphic: new")
+	defer fault.In(&err, "polymorphic.New")
 	k = &Kinds[I]{byName: map[string]Kind{}, byType: map[reflect.Type]Kind{}}
 	if opts != nil {
 		k.opts = *opts
@@ -150,7 +150,7 @@ func (k Kind) names() []string { return append([]string{k.name}, k.aliases...) }
 
 // Encode returns the document of v, with its kind in front. An Unknown is written unchanged.
 func (k *Kinds[I]) Encode(v I) (raw bson.Raw, err error) {
-	defer fault.In(&err, "polymorphic: encode")
+	defer fault.In(&err, "polymorphic.Encode")
 	if u, ok := any(v).(interface{ unknown() bson.Raw }); ok && u.unknown() != nil {
 		return u.unknown(), nil
 	}
@@ -189,7 +189,7 @@ func (k *Kinds[I]) stranger(raw bson.Raw) (v I, err error) {
 
 // Decode decodes a document to a value of its kind.
 func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
-	defer fault.In(&err, "polymorphic: decode")
+	defer fault.In(&err, "polymorphic.Decode")
 	says := raw.Lookup(k.opts.KindField)
 	name, ok := says.StringValueOK()
 	if says.Type == 0 || says.Type == bson.TypeNull {
@@ -224,7 +224,7 @@ func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any,
 			return comment.On(coll).Find(ctx, expr.And(filter), opts...)
 		}) {
 			if err != nil {
-				fault.In(&err, "polymorphic: find")
+				fault.In(&err, "polymorphic.Find")
 				yield(none, err)
 				return
 			}
@@ -268,7 +268,7 @@ func (k *Kinds[I]) filter(kind Kind) bson.D {
 // unique index is unique within the kind. opts may be nil. IndexOf refuses the Default kind,
 // because the server cannot make a partial index of documents without a field.
 func IndexOf[T, I any](k *Kinds[I], keys bson.D, opts *options.IndexOptionsBuilder) (model mongo.IndexModel, err error) {
-	defer fault.In(&err, "polymorphic: index")
+	defer fault.In(&err, "polymorphic.Index")
 	kind, ok := k.byType[reflect.TypeFor[T]()]
 	if !ok || slices.Contains(kind.names(), k.opts.Default) {
 		return model, fault.Invalid("%s is not among the kinds, or it is the Default kind, which cannot have an index of its own", reflect.TypeFor[T]())
@@ -284,7 +284,7 @@ func IndexOf[T, I any](k *Kinds[I], keys bson.D, opts *options.IndexOptionsBuild
 // schema of its kind. schemas are by the kind's name. Documents of kinds without a schema may have
 // any fields, and documents of unknown kinds are refused.
 func (k *Kinds[I]) Validator(schemas map[string]bson.D) (validator bson.D, err error) {
-	defer fault.In(&err, "polymorphic: validator")
+	defer fault.In(&err, "polymorphic.Validator")
 	for name := range schemas {
 		if kind, ok := k.byName[name]; !ok || kind.name != name {
 			return nil, fault.Invalid("schemas: there is no kind %q", name)

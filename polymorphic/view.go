@@ -26,7 +26,7 @@ type Source struct {
 // A $match after it uses the indexes of the sources, for fields that Map does not change. The
 // server refuses it in transactions.
 func (k *Kinds[I]) View(sources ...Source) (pipeline mongo.Pipeline, err error) {
-	defer fault.In(&err, "polymorphic: view")
+	defer fault.In(&err, "polymorphic.View")
 	for i, s := range sources {
 		if _, ok := k.byName[s.Kind]; s.Collection == "" || s.Kind != "" && !ok {
 			return nil, fault.Invalid("sources[%d]: the collection %q is empty, or there is no kind %q", i, s.Collection, s.Kind)

@@ -42,7 +42,7 @@ func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter
 		}
 		return all, nil
 	})
-	return fault.Seq("prealloc: check", collation.Seq(ctx, found, c.coll))
+	return fault.Seq("prealloc.Check", collation.Seq(ctx, found, c.coll))
 }
 
 func malformed(path string, have bson.RawValue, detail string) []mongopatterns.Problem {

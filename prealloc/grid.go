@@ -80,7 +80,7 @@ func Row(section string, n int) []Cell {
 // zone of first, for which keep returns true; a nil keep accepts all days. The cells have no
 // section. It returns ErrInvalid for more than 100,000 days, and for years that do not have four digits.
 func DayCells(first, last time.Time, keep func(day time.Time) bool) (cells []Cell, err error) {
-	defer fault.In(&err, "prealloc: day cells")
+	defer fault.In(&err, "prealloc.DayCells")
 	last = last.In(first.Location())
 	if first.Year() < 0 || last.Year() > 9999 {
 		return nil, fault.Invalid("the years %d to %d do not have four digits", first.Year(), last.Year())
@@ -136,7 +136,7 @@ type Grids[ID, H any] struct{ core core }
 
 // New returns Grids for coll. It does no I/O.
 func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err error) {
-	defer fault.In(&err, "prealloc: new")
+	defer fault.In(&err, "prealloc.New")
 	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[H]("H")); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (g *Grids[ID, H]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip. If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "prealloc.EnsureIndexes")
-	defer fault.In(&err, "prealloc: ensure indexes")
+	defer fault.In(&err, "prealloc.EnsureIndexes")
 	if err := collation.Refuse(ctx, g.core.coll); err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
 // Cost: 2 round trips, 1 document written.
 func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {
 	ctx = comment.Call(ctx, "prealloc.Insert")
-	defer fault.In(&err, "prealloc: insert")
+	defer fault.In(&err, "prealloc.Insert")
 	return g.core.create(ctx, id, fields, cells)
 }
 
@@ -204,7 +204,7 @@ func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...C
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Duration, cells ...Cell) (err error) {
 	ctx = comment.Call(ctx, "prealloc.Hold")
-	defer fault.In(&err, "prealloc: hold")
+	defer fault.In(&err, "prealloc.Hold")
 	return g.core.hold(ctx, id, holder, ttl, cells)
 }
 
@@ -215,7 +215,7 @@ func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Durat
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
 	ctx = comment.Call(ctx, "prealloc.Claim")
-	defer fault.In(&err, "prealloc: claim")
+	defer fault.In(&err, "prealloc.Claim")
 	return g.core.claim(ctx, id, holder, cells)
 }
 
@@ -227,7 +227,7 @@ func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
 	ctx = comment.Call(ctx, "prealloc.Release")
-	defer fault.In(&err, "prealloc: release")
+	defer fault.In(&err, "prealloc.Release")
 	return g.core.release(ctx, id, holder, cells)
 }
 
@@ -243,7 +243,7 @@ func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Ce
 // somebody took one of them between the two.
 func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl time.Duration, n int, sections ...string) (cells []Cell, err error) {
 	ctx = comment.Call(ctx, "prealloc.HoldAdjacent")
-	defer fault.In(&err, "prealloc: hold adjacent")
+	defer fault.In(&err, "prealloc.HoldAdjacent")
 	if n < 1 {
 		return nil, fault.Invalid("n: it is %d and must be at least 1", n)
 	}
@@ -315,7 +315,7 @@ type State[H any] struct {
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err error) {
 	ctx = comment.Call(ctx, "prealloc.Cells")
-	defer fault.In(&err, "prealloc: cells")
+	defer fault.In(&err, "prealloc.Cells")
 	raw, err := g.core.read(ctx, g.core.coll, id)
 	if err != nil {
 		return nil, err
@@ -350,7 +350,7 @@ type Count struct {
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Counts(ctx context.Context, id ID) (out []Count, err error) {
 	ctx = comment.Call(ctx, "prealloc.Counts")
-	defer fault.In(&err, "prealloc: counts")
+	defer fault.In(&err, "prealloc.Counts")
 	return g.core.counts(ctx, id)
 }
 

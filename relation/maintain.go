@@ -58,7 +58,7 @@ func (r *Relation[ParentID, ChildID, T]) Check(ctx context.Context, work *mongop
 			return c.check(ctx, e, batch)
 		}))
 	}
-	return fault.Seq("relation: check", collation.Seq(ctx, maintain.Chain(all...), c.collections()...))
+	return fault.Seq("relation.Check", collation.Seq(ctx, maintain.Chain(all...), c.collections()...))
 }
 
 // check finds the problems of a batch. If the server refuses to look up all references of the
@@ -112,7 +112,7 @@ func (c *core) confirmed(ctx context.Context, e end, batch []bson.Raw) ([]mongop
 //   - Each one-sided reference: 1 more, and 1 write to the document that it leads to.
 func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "relation.Repair")
-	defer fault.In(&err, "relation: repair")
+	defer fault.In(&err, "relation.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := r.core
 	if err := collation.Refuse(ctx, c.collections()...); err != nil {
@@ -338,7 +338,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 //   - Whenever the parent changes meanwhile: 4 more.
 func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "relation.Extract")
-	defer fault.In(&err, "relation: extract")
+	defer fault.In(&err, "relation.Extract")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
 }
@@ -353,7 +353,7 @@ func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mong
 //   - Whenever the parent changes meanwhile: 6 more.
 func (r *Relation[ParentID, ChildID, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "relation.Embed")
-	defer fault.In(&err, "relation: embed")
+	defer fault.In(&err, "relation.Embed")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, expr.Op("$elemMatch", expr.Op("$not", expr.Op("$type", "object"))), r.core.embed)
 }
@@ -554,11 +554,11 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		return nil, err
 	}
 	shared, err := exists(ctx, c.parents, append(in(c.ChildrenField, ids), expr.Element("_id", expr.Op("$ne", p))))
-	if shared {
-		err = mongopatterns.ErrReferenced
-	}
 	if err != nil {
 		return nil, err
+	}
+	if shared {
+		return nil, mongopatterns.ErrReferenced
 	}
 	var out []bson.RawValue
 	for _, e := range elements {

@@ -43,7 +43,7 @@ type Joined[ID, T any] struct {
 // Cost: 1 round trip for 1000 IDs, index _id.
 func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any) (joined Joined[ID, T], err error) {
 	ctx = comment.Call(ctx, "relation.Fetch")
-	defer fault.In(&err, "relation: fetch")
+	defer fault.In(&err, "relation.Fetch")
 	if coll == nil {
 		return joined, fault.Invalid("coll: the collection is nil")
 	}
@@ -175,7 +175,7 @@ func arranged[ID, T any](refs []bson.RawValue, found found[T], dangling func(id 
 // OwnersField alone: 1, index {owner: 1, sort…}.
 func (r *Relation[ParentID, ChildID, T]) Children(ctx context.Context, parent ParentID, projection any) (joined Joined[ChildID, T], err error) {
 	ctx = comment.Call(ctx, "relation.Children")
-	defer fault.In(&err, "relation: children")
+	defer fault.In(&err, "relation.Children")
 	all, err := r.join(ctx, []ParentID{parent}, projection, true)
 	if err != nil {
 		return joined, err
@@ -190,7 +190,7 @@ func (r *Relation[ParentID, ChildID, T]) Children(ctx context.Context, parent Pa
 //   - OwnerField or OwnersField alone: 1 for 1000 parents.
 func (r *Relation[ParentID, ChildID, T]) ChildrenOf(ctx context.Context, parents []ParentID, projection any) (all []Joined[ChildID, T], err error) {
 	ctx = comment.Call(ctx, "relation.ChildrenOf")
-	defer fault.In(&err, "relation: children of")
+	defer fault.In(&err, "relation.ChildrenOf")
 	return r.join(ctx, parents, projection, false)
 }
 
@@ -242,7 +242,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 // Cost: 1 round trip, n keys of the index {owner: 1, sort…}.
 func (r *Relation[ParentID, ChildID, T]) First(ctx context.Context, parent ParentID, n int, projection any) (items []T, err error) {
 	ctx = comment.Call(ctx, "relation.First")
-	defer fault.In(&err, "relation: first")
+	defer fault.In(&err, "relation.First")
 	id, err := r.core.id(parent)
 	if err == nil && (n < 1 || r.core.up == "") {
 		err = fault.Invalid("n: it is %d; First needs at least 1, and Options.OwnerField or OwnersField", n)
@@ -261,7 +261,7 @@ func (r *Relation[ParentID, ChildID, T]) First(ctx context.Context, parent Paren
 // {children: 1} or {child: 1, parent: 1}.
 func (r *Relation[ParentID, ChildID, T]) Parents(ctx context.Context, child ChildID) (out []ParentID, err error) {
 	ctx = comment.Call(ctx, "relation.Parents")
-	defer fault.In(&err, "relation: parents")
+	defer fault.In(&err, "relation.Parents")
 	c := r.core
 	id, err := c.id(child)
 	if err != nil {

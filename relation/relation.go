@@ -76,7 +76,7 @@ var _ mongopatterns.Checker = (*Relation[int, int, int])(nil)
 // New returns a relation. It does no I/O. Parents and children may be the same collection; if
 // ChildrenField and OwnersField are then the same field, links have no direction.
 func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Options) (r *Relation[ParentID, ChildID, T], err error) {
-	defer fault.In(&err, "relation: new")
+	defer fault.In(&err, "relation.New")
 	if err := cmp.Or(codec.CheckOrder[ParentID]("ParentID"), codec.CheckOrder[ChildID]("ChildID")); err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "relation.EnsureIndexes")
-	defer fault.In(&err, "relation: ensure indexes")
+	defer fault.In(&err, "relation.EnsureIndexes")
 	if err := collation.Refuse(ctx, r.core.collections()...); err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 //   - A list that is null, or has no room for n more: 1 more.
 func (r *Relation[ParentID, ChildID, T]) Link(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
 	ctx = comment.Call(ctx, "relation.Link")
-	defer fault.In(&err, "relation: link")
+	defer fault.In(&err, "relation.Link")
 	return r.change(ctx, parent, children, r.core.link)
 }
 
@@ -261,7 +261,7 @@ func (r *Relation[ParentID, ChildID, T]) Link(ctx context.Context, parent Parent
 // Cost: that of Link.
 func (r *Relation[ParentID, ChildID, T]) Unlink(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
 	ctx = comment.Call(ctx, "relation.Unlink")
-	defer fault.In(&err, "relation: unlink")
+	defer fault.In(&err, "relation.Unlink")
 	return r.change(ctx, parent, children, r.core.unlink)
 }
 
@@ -270,7 +270,7 @@ func (r *Relation[ParentID, ChildID, T]) Unlink(ctx context.Context, parent Pare
 // Cost: 1 round trip, 1 document written, index _id. Both sides: 4 and 3.
 func (r *Relation[ParentID, ChildID, T]) Transfer(ctx context.Context, child ChildID, to ParentID) (err error) {
 	ctx = comment.Call(ctx, "relation.Transfer")
-	defer fault.In(&err, "relation: transfer")
+	defer fault.In(&err, "relation.Transfer")
 	if r.core.OwnerField == "" {
 		return fault.Invalid("Options.OwnerField: it must be set for Transfer")
 	}
@@ -307,7 +307,7 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 // written twice. Links: 4 and 3.
 func (r *Relation[ParentID, ChildID, T]) Insert(ctx context.Context, parent ParentID, child T) (id ChildID, err error) {
 	ctx = comment.Call(ctx, "relation.Insert")
-	defer fault.In(&err, "relation: insert")
+	defer fault.In(&err, "relation.Insert")
 	err = r.core.insert(ctx, parent, child, func(made bson.RawValue, fresh bool) (err error) {
 		id, err = codec.DecodeNew[ChildID](r.core.codec, made, fresh)
 		return err
@@ -320,7 +320,7 @@ func (r *Relation[ParentID, ChildID, T]) Insert(ctx context.Context, parent Pare
 // Cost: 1 round trip, index _id; with Links {parent: 1, child: 1}.
 func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentID, child ChildID) (has bool, err error) {
 	ctx = comment.Call(ctx, "relation.Has")
-	defer fault.In(&err, "relation: has")
+	defer fault.In(&err, "relation.Has")
 	c := r.core
 	p, err := c.id(parent)
 	if err != nil {
@@ -346,7 +346,7 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 //   - One collection: 1 more if links lead to children.
 func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (children int64, err error) {
 	ctx = comment.Call(ctx, "relation.DeleteParent")
-	defer fault.In(&err, "relation: delete parent")
+	defer fault.In(&err, "relation.DeleteParent")
 	c := r.core
 	return c.delete(ctx, parent, policy, role{refs: c.toParents, others: c.toChildren, absent: mongopatterns.ErrNoParent, cascades: !c.self})
 }
@@ -359,7 +359,7 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 //   - One collection: 1 more if links lead to parents.
 func (r *Relation[ParentID, ChildID, T]) DeleteChild(ctx context.Context, child ChildID, policy mongopatterns.DeletePolicy) (err error) {
 	ctx = comment.Call(ctx, "relation.DeleteChild")
-	defer fault.In(&err, "relation: delete child")
+	defer fault.In(&err, "relation.DeleteChild")
 	c := r.core
 	_, err = c.delete(ctx, child, policy, role{refs: c.toChildren, others: c.toParents, absent: ErrNoChild})
 	return err

@@ -20,7 +20,7 @@ type Chain struct {
 // NewChain returns a Chain of steps. It uses VersionField, FirstVersion, Text, Registry and BSON of the
 // options, and ignores those of Migrate and Get.
 func NewChain(steps []Step, opts *Options) (c *Chain, err error) {
-	defer fault.In(&err, "schemaversion: new chain")
+	defer fault.In(&err, "schemaversion.NewChain")
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -59,7 +59,7 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) { return d.over(d.read) }
 // document of any version. It does not use the document that d was decoded from. If T has its own
 // codec, Over encodes V alone.
 func (d Doc[T, S]) Over(stored bson.Raw) (raw bson.Raw, err error) {
-	defer fault.In(&err, "schemaversion: over")
+	defer fault.In(&err, "schemaversion.Over")
 	if err := codec.CheckBSON(stored); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ import (
 //   - Reads by _id, or by the index on the version.
 func (v *Collection[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "schemaversion.Migrate")
-	defer fault.In(&err, "schemaversion: migrate")
+	defer fault.In(&err, "schemaversion.Migrate")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return v.core.migrate(ctx, to, work)
 }

@@ -62,7 +62,7 @@ type Collection[T any] struct{ core *core }
 // New returns a Collection for the documents of coll. steps are in the order of the versions. It
 // does no I/O.
 func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collection[T], err error) {
-	defer fault.In(&err, "schemaversion: new")
+	defer fault.In(&err, "schemaversion.New")
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "schemaversion.EnsureIndexes")
-	defer fault.In(&err, "schemaversion: ensure indexes")
+	defer fault.In(&err, "schemaversion.EnsureIndexes")
 	if err := collation.Refuse(ctx, v.core.coll, v.core.leases); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (v *Collection[T]) ShardKey() map[string]bson.D {
 // written for an old one.
 func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
 	ctx = comment.Call(ctx, "schemaversion.Get")
-	defer fault.In(&err, "schemaversion: get")
+	defer fault.In(&err, "schemaversion.Get")
 	raw, made, err := v.core.get(ctx, v.core.coll, id)
 	if err != nil {
 		return out, err
@@ -197,12 +197,12 @@ func (c *core) decode(made bson.Raw, out any) error {
 func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
 	ctx = comment.Call(ctx, "schemaversion.Find")
 	if err := codec.CheckFilter("filter", filter); err != nil {
-		return fault.Seq("schemaversion: find", fault.Stop[T](err))
+		return fault.Seq("schemaversion.Find", fault.Stop[T](err))
 	}
 	if err := v.core.checkProjection(opts); err != nil {
-		return fault.Seq("schemaversion: find", fault.Stop[T](err))
+		return fault.Seq("schemaversion.Find", fault.Stop[T](err))
 	}
-	return fault.Seq("schemaversion: find", func(yield func(T, error) bool) {
+	return fault.Seq("schemaversion.Find", func(yield func(T, error) bool) {
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return v.core.coll.Find(ctx, expr.And(filter), opts...)
 		}) {
@@ -229,14 +229,14 @@ func decode[T any](c *core, raw bson.Raw) (out T, err error) {
 
 // Decode upgrades and decodes a document that you read yourself.
 func (v *Collection[T]) Decode(raw bson.Raw) (out T, err error) {
-	defer fault.In(&err, "schemaversion: decode")
+	defer fault.In(&err, "schemaversion.Decode")
 	return decode[T](v.core, raw)
 }
 
 // Encode returns the document of a value, with the newest version, even if a field of T holds
 // another.
 func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
-	defer fault.In(&err, "schemaversion: encode")
+	defer fault.In(&err, "schemaversion.Encode")
 	return v.core.encode(value)
 }
 
@@ -246,7 +246,7 @@ func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
 // Cost: 1 round trip, 1 document written.
 func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error) {
 	ctx = comment.Call(ctx, "schemaversion.Insert")
-	defer fault.In(&err, "schemaversion: insert")
+	defer fault.In(&err, "schemaversion.Insert")
 	raw, err := v.core.encode(value)
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error)
 // Cost: 1 round trip, 1 document written, index _id. For an old document 4 and 2.
 func (v *Collection[T]) Update(ctx context.Context, id, update any) (err error) {
 	ctx = comment.Call(ctx, "schemaversion.Update")
-	defer fault.In(&err, "schemaversion: update")
+	defer fault.In(&err, "schemaversion.Update")
 	if err := codec.CheckUpdate("update", update); err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 // all documents.
 func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err error) {
 	ctx = comment.Call(ctx, "schemaversion.Status")
-	defer fault.In(&err, "schemaversion: status")
+	defer fault.In(&err, "schemaversion.Status")
 	return v.core.status(ctx)
 }
 

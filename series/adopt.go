@@ -48,7 +48,7 @@ import (
 //   - The ledger: 1 for some 40,000 documents.
 func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.Adopt")
-	defer fault.In(&err, "series: adopt")
+	defer fault.In(&err, "series.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Adopt(ctx, comment.On(src), work, s.core.begin, s.taking(convert))
 }
@@ -83,7 +83,7 @@ func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, conv
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, v.Field)
 	}
-	return fault.Seq("series: compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
+	return fault.Seq("series.Compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurements of a document to a batch.

@@ -27,7 +27,7 @@ import (
 // of the range.
 func (s *Series[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.Time) (stats timeseries.Stats, err error) {
 	ctx = comment.Call(ctx, "series.Aggregate")
-	defer fault.In(&err, "series: aggregate")
+	defer fault.In(&err, "series.Aggregate")
 	c := s.core
 	all := c.tally(nil, 0, 0)
 	for w, err := range c.aggregates(series, c.summed(ctx, series, from, to)) {
@@ -45,7 +45,7 @@ func (s *Series[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.
 // Cost: that of Aggregate.
 func (s *Series[ID, M]) AggregateWindows(ctx context.Context, series ID, from, to time.Time) iter.Seq2[timeseries.WindowStats, error] {
 	ctx = comment.Call(ctx, "series.AggregateWindows")
-	return s.core.windowStats("series: aggregate windows", series, s.core.summed(ctx, series, from, to))
+	return s.core.windowStats("series.AggregateWindows", series, s.core.summed(ctx, series, from, to))
 }
 
 // AggregateBy is AggregateWindows by other windows, such as hours. Their aggregates are computed from the
@@ -58,7 +58,7 @@ func (s *Series[ID, M]) AggregateBy(ctx context.Context, series ID, from, to tim
 	if err := windows.CheckWindow(by); err != nil {
 		parts = fault.Stop[part](err)
 	}
-	return s.core.windowStats("series: aggregate by", series, parts)
+	return s.core.windowStats("series.AggregateBy", series, parts)
 }
 
 // windowStats is aggregates for the caller.

@@ -34,7 +34,7 @@ import (
 // Cost: that of AppendMany.
 func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
 	ctx = comment.Call(ctx, "series.Append")
-	defer fault.In(&err, "series: append")
+	defer fault.In(&err, "series.Append")
 	one := &batch{store: s.core}
 	if err := one.Add(series, s.core.measurement(&m)); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) 
 //   - In a transaction: 2 round trips for each batch.
 func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.AppendMany")
-	defer fault.In(&err, "series: append many")
+	defer fault.In(&err, "series.AppendMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, windows.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)
 }

@@ -27,7 +27,7 @@ import (
 //     otherwise by a scan of the collection.
 func (s *Series[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.Archive")
-	defer fault.In(&err, "series: archive")
+	defer fault.In(&err, "series.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Archive(ctx, before, comment.On(target), work, windows.Insert)
 }

@@ -62,7 +62,7 @@ func (s *Series[ID, M]) measured() (paths []string) {
 func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "series.Check")
 	c := s.core
-	return fault.Seq("series: check", c.Problems(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, s.measured()...))
+	return fault.Seq("series.Check", c.Problems(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, s.measured()...))
 }
 
 // Repair computes again the fields that Check finds wrong, and writes each document in one write. A
@@ -72,7 +72,7 @@ func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) ite
 // Cost: that of Check, and 1 round trip for each batch with wrong documents, index _id.
 func (s *Series[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.Repair")
-	defer fault.In(&err, "series: repair")
+	defer fault.In(&err, "series.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core
 	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, c.Guards...)

@@ -32,7 +32,7 @@ import (
 //   - The collection is scanned by _id, unless the filter has a better index.
 func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.Compact")
-	defer fault.In(&err, "series: compact")
+	defer fault.In(&err, "series.Compact")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core
 	if err := c.Accept(ctx, work); err != nil {

@@ -32,7 +32,7 @@ import (
 // Cost: 2 round trips, 1 document written, index {series, start}; reads the documents of the window.
 func (s *Series[ID, M]) Replace(ctx context.Context, series ID, m M) (err error) {
 	ctx = comment.Call(ctx, "series.Replace")
-	defer fault.In(&err, "series: replace")
+	defer fault.In(&err, "series.Replace")
 	c := s.core
 	one := &batch{store: c}
 	if err := one.Add(series, c.measurement(&m)); err != nil {
@@ -49,7 +49,7 @@ func (s *Series[ID, M]) Replace(ctx context.Context, series ID, m M) (err error)
 // Cost: that of Replace.
 func (s *Series[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (err error) {
 	ctx = comment.Call(ctx, "series.Delete")
-	defer fault.In(&err, "series: delete")
+	defer fault.In(&err, "series.Delete")
 	c := s.core
 	p, err := c.Place(series, at)
 	if err != nil {

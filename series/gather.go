@@ -77,7 +77,7 @@ func (e *RefusedError[ID, M]) Unwrap() error { return e.err }
 
 // NewGatherer returns a Gatherer that stores in s. It does no I/O.
 func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gatherer[ID, M], err error) {
-	defer fault.In(&err, "series: new gatherer")
+	defer fault.In(&err, "series.NewGatherer")
 	c := &gatherer{flushed: time.Now(), boxes: windows.Boxes{}}
 	if opts != nil {
 		c.GathererOptions = *opts
@@ -108,7 +108,7 @@ func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gathere
 //
 // Cost: mostly none; when it flushes, that of Flush.
 func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
-	defer fault.In(&err, "series: append")
+	defer fault.In(&err, "series.Gatherer.Append")
 	c := g.core
 	measurement := c.store.measurement(&m)
 	due := func() bool {
@@ -143,7 +143,7 @@ func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error
 // Cost: that of AppendMany; none if nothing waits.
 func (g *Gatherer[ID, M]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.Gatherer.Flush")
-	defer fault.In(&err, "series: flush")
+	defer fault.In(&err, "series.Gatherer.Flush")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return g.flush(ctx)
 }
@@ -182,7 +182,7 @@ func unpack[M any](c *store, b *block) ([]M, error) {
 // Cost: that of Flush.
 func (g *Gatherer[ID, M]) Close(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "series.Gatherer.Close")
-	defer fault.In(&err, "series: close")
+	defer fault.In(&err, "series.Gatherer.Close")
 	g.core.mu.Lock()
 	g.core.closed = true
 	g.core.mu.Unlock()

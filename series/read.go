@@ -34,7 +34,7 @@ import (
 func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	ctx = comment.Call(ctx, "series.Range")
 	c := s.core
-	return fault.Seq("series: range", func(yield func(M, error) bool) {
+	return fault.Seq("series.Range", func(yield func(M, error) bool) {
 		low, high := windows.Limits(from, to)
 		for t, err := range c.windows(ctx, series, from, to) {
 			var none M
@@ -64,7 +64,7 @@ func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time
 // documents: 1 more.
 func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) {
 	ctx = comment.Call(ctx, "series.Latest")
-	defer fault.In(&err, "series: latest")
+	defer fault.In(&err, "series.Latest")
 	c := s.core
 	if _, err := c.SeriesOf(series); err != nil {
 		return m, err
@@ -109,7 +109,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work) iter.Seq2[bson.Raw, error] {
 	ctx = comment.Call(ctx, "series.Documents")
 	c := s.core
-	return fault.Seq("series: documents", func(yield func(bson.Raw, error) bool) {
+	return fault.Seq("series.Documents", func(yield func(bson.Raw, error) bool) {
 		w, err := maintain.Of(work, windows.WholeBatch)
 		if err != nil {
 			yield(nil, err)

@@ -50,7 +50,7 @@ type store struct {
 // cannot contain a Go map of several fields, because their order is random and a repeated batch would not be
 // recognized.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Series[ID, M], err error) {
-	defer fault.In(&err, "series: new")
+	defer fault.In(&err, "series.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (c *store) batchID() string { return c.opts.BatchField + ".id" }
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Series[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "series.EnsureIndexes")
-	defer fault.In(&err, "series: ensure indexes")
+	defer fault.In(&err, "series.EnsureIndexes")
 	if err := collation.Refuse(ctx, s.core.Coll); err != nil {
 		return err
 	}

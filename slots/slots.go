@@ -83,7 +83,7 @@ type Slot[M any] struct {
 // value other than null, also a plain number. All programs that write one collection must use the same
 // window and levels.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Slots[ID, M], err error) {
-	defer fault.In(&err, "slots: new")
+	defer fault.In(&err, "slots.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Slots[ID, M]) Indexes() map[string][]mongo.IndexModel {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Slots[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "slots.EnsureIndexes")
-	defer fault.In(&err, "slots: ensure indexes")
+	defer fault.In(&err, "slots.EnsureIndexes")
 	if err := collation.Refuse(ctx, s.core.Coll); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func keys(offset time.Duration, levels []time.Duration) (path string) {
 // document at the same moment.
 func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (err error) {
 	ctx = comment.Call(ctx, "slots.Set")
-	defer fault.In(&err, "slots: set")
+	defer fault.In(&err, "slots.Set")
 	one := &batch{grid: s.core}
 	if err := one.Add(series, Slot[any]{t, m}); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (er
 //   - 1 more if another writer makes one of them at the same moment.
 func (s *Slots[ID, M]) SetMany(ctx context.Context, slots iter.Seq2[ID, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "slots.SetMany")
-	defer fault.In(&err, "slots: set many")
+	defer fault.In(&err, "slots.SetMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, windows.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
@@ -357,7 +357,7 @@ func (g *grid) upsert(d *group) windows.Upsert {
 // Cost: 1 round trip, 1 document written, index {series, start}, 1 key.
 func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err error) {
 	ctx = comment.Call(ctx, "slots.Delete")
-	defer fault.In(&err, "slots: delete")
+	defer fault.In(&err, "slots.Delete")
 	g := s.core
 	p, err := g.Place(series, t)
 	if err != nil {
@@ -379,7 +379,7 @@ func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err 
 // strings.
 func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, err error) {
 	ctx = comment.Call(ctx, "slots.Get")
-	defer fault.In(&err, "slots: get")
+	defer fault.In(&err, "slots.Get")
 	g := s.core
 	p, err := g.Place(series, t)
 	if err != nil {
@@ -421,7 +421,7 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 func (s *Slots[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[Slot[M], error] {
 	ctx = comment.Call(ctx, "slots.Range")
 	g := s.core
-	return fault.Seq("slots: range", windows.InOrder(&g.Frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
+	return fault.Seq("slots.Range", windows.InOrder(&g.Frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
 }
 
 func slotOf[M any](m M, e windows.Entry) Slot[M] {
@@ -517,7 +517,7 @@ func (g *grid) entries(doc bson.Raw) (out []windows.Entry, _ error) {
 // Cost: 1 round trip, index {series, start}, 1 key; 1 more for each newest window that Delete has emptied.
 func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err error) {
 	ctx = comment.Call(ctx, "slots.Latest")
-	defer fault.In(&err, "slots: latest")
+	defer fault.In(&err, "slots.Latest")
 	g := s.core
 	raw, err := g.SeriesOf(series)
 	if err != nil {
@@ -556,7 +556,7 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 // Cost: 3 round trips, and 1 for each batch; scans the collection by _id.
 func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "slots.Check")
-	return fault.Seq("slots: check", s.core.Problems(ctx, work, s.core.scan(), s.core.audit, s.core.data))
+	return fault.Seq("slots.Check", s.core.Problems(ctx, work, s.core.scan(), s.core.audit, s.core.data))
 }
 
 // Repair sets wrong ends. Remaining counts the documents with a bad start.
@@ -564,7 +564,7 @@ func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter
 // Cost: that of Check, and 1 round trip for each batch with wrong ends, index _id.
 func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "slots.Repair")
-	defer fault.In(&err, "slots: repair")
+	defer fault.In(&err, "slots.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Repair(ctx, work, s.core.scan(), s.core.audit)
 }
@@ -595,7 +595,7 @@ func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 //     otherwise by a scan.
 func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "slots.Archive")
-	defer fault.In(&err, "slots: archive")
+	defer fault.In(&err, "slots.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Archive(ctx, before, comment.On(target), work, s.core.arrive)
 }
@@ -695,7 +695,7 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 //   - The documents are found by a scan, 1 round trip for each 1000.
 func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "slots.Adopt")
-	defer fault.In(&err, "slots: adopt")
+	defer fault.In(&err, "slots.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	g := s.core
 	if err := g.Accept(ctx, work); err != nil {

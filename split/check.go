@@ -53,7 +53,7 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 		orphan := mongopatterns.Problem{Pattern: "split", Kind: mongopatterns.Orphan}
 		all = append(all, maintain.Orphans(ctx, c.cold, c.hot, c.idField, work, orphan))
 	}
-	return fault.Seq("split: check", collation.Seq(ctx, maintain.Chain(all...), c.hot, c.cold))
+	return fault.Seq("split.Check", collation.Seq(ctx, maintain.Chain(all...), c.hot, c.cold))
 }
 
 var onlyID = expr.D("_id", 1)
@@ -135,7 +135,7 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 //     hot document and 1 to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "split.Repair")
-	defer fault.In(&err, "split: repair")
+	defer fault.In(&err, "split.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.divideAll(ctx, work)
 }
@@ -156,7 +156,7 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) 
 // Cost: that of Repair.
 func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "split.Adopt")
-	defer fault.In(&err, "split: adopt")
+	defer fault.In(&err, "split.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if len(s.core.fields) == 0 {
 		return result, fault.Invalid("Options.ColdFields: it must be set, because C is not a struct with fields")

@@ -79,7 +79,7 @@ const (
 // maps or bson.D that encode to documents without a common field besides the ID. opts may be nil.
 // All programs that write the collections must have the same cold fields.
 func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID, H, C], err error) {
-	defer fault.In(&err, "split: new")
+	defer fault.In(&err, "split.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "split.EnsureIndexes")
-	defer fault.In(&err, "split: ensure indexes")
+	defer fault.In(&err, "split.EnsureIndexes")
 	if err := s.core.ready(ctx, nil); err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.
 // Cost: 1 round trip, 1 key and 1 document, index _id.
 func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) {
 	ctx = comment.Call(ctx, "split.GetHot")
-	defer fault.In(&err, "split: get hot")
+	defer fault.In(&err, "split.GetHot")
 	raw, err := s.core.codec.ID("id", id)
 	if err != nil {
 		return hot, err
@@ -253,7 +253,7 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 // Cost: 1 round trip, 1 key and 1 document, index {movie_id}.
 func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error) {
 	ctx = comment.Call(ctx, "split.GetCold")
-	defer fault.In(&err, "split: get cold")
+	defer fault.In(&err, "split.GetCold")
 	raw, err := s.core.codec.ID("id", id)
 	if err != nil {
 		return cold, err
@@ -269,7 +269,7 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 // Cost: 1 round trip; 1 key and 1 document of each collection.
 func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err error) {
 	ctx = comment.Call(ctx, "split.Get")
-	defer fault.In(&err, "split: get")
+	defer fault.In(&err, "split.Get")
 	type document struct {
 		Hot  H   `bson:"hot" json:"hot"`
 		Cold []C `bson:"cold" json:"cold"`

@@ -33,7 +33,7 @@ import (
 // Cost: 3 round trips, 2 documents written.
 func (s *Split[ID, H, C]) Insert(ctx context.Context, id ID, hot H, cold C) (err error) {
 	ctx = comment.Call(ctx, "split.Insert")
-	defer fault.In(&err, "split: insert")
+	defer fault.In(&err, "split.Insert")
 	c := s.core
 	hotDoc, coldDoc, err := c.documents(id, hot, cold)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 //   - 1 key of each index.
 func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err error) {
 	ctx = comment.Call(ctx, "split.Update")
-	defer fault.In(&err, "split: update")
+	defer fault.In(&err, "split.Update")
 	c := s.core
 	raw, err := c.codec.ID("id", id)
 	switch {
@@ -267,7 +267,7 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 // Cost: 3 round trips, 2 documents written; 1 key of each index.
 func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 	ctx = comment.Call(ctx, "split.Delete")
-	defer fault.In(&err, "split: delete")
+	defer fault.In(&err, "split.Delete")
 	c := s.core
 	raw, err := c.codec.ID("id", id)
 	if err != nil {
@@ -378,9 +378,12 @@ func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []b
 		return nil, nil, err
 	}
 	docs, err := find(c.cold, c.idField, bson.D{})
+	if err != nil {
+		return nil, nil, err
+	}
 	cold = map[string]bson.Raw{}
 	for _, doc := range docs {
 		cold[value.Key(doc.Lookup(c.idField))] = doc
 	}
-	return hot, cold, err
+	return hot, cold, nil
 }

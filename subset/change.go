@@ -351,8 +351,10 @@ func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, updat
 // collection lacks.
 func (c *core) unstored(ctx context.Context, all []element) ([]element, error) {
 	there, err := c.among(ctx, all, included(c.o.ParentField), func(bson.Raw, string) {})
-	missing := slices.DeleteFunc(slices.Clone(all), func(h element) bool { return there[h.key()] })
-	return missing, err
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(h element) bool { return there[h.key()] }), nil
 }
 
 // among returns the keys of those items that the collection has, and calls see for each.

@@ -76,7 +76,7 @@ func (s *Subset[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) ite
 			all = append(all, maintain.Check(ctx, c.items, work, scan, c.invalid))
 		}
 	}
-	return fault.Seq("subset: check", collation.Seq(ctx, maintain.Chain(all...), c.parents, c.items))
+	return fault.Seq("subset.Check", collation.Seq(ctx, maintain.Chain(all...), c.parents, c.items))
 }
 
 // scan reads the fields of the parents that follow from their items.

@@ -28,7 +28,7 @@ import (
 //   - Arrays that lack items: 1 more, and 2 writes to each of these.
 func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "subset.Repair")
-	defer fault.In(&err, "subset: repair")
+	defer fault.In(&err, "subset.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, false)
 }
@@ -52,7 +52,7 @@ func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 // Cost: that of Repair; 2 more for each batch with items to insert, and 1 write for each of them.
 func (s *Subset[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "subset.Adopt")
-	defer fault.In(&err, "subset: adopt")
+	defer fault.In(&err, "subset.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, true)
 }

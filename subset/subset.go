@@ -60,7 +60,7 @@ type core struct {
 // and values. Two Subsets over one collection of items, such as the newest and the best rated, do
 // not work. Keep one, and read the other order with ItemsFilter, a sort and an index for it.
 func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[ID, T], err error) {
-	defer fault.In(&err, "subset: new")
+	defer fault.In(&err, "subset.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (s *Subset[ID, T]) Indexes() map[string][]mongo.IndexModel {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Subset[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "subset.EnsureIndexes")
-	defer fault.In(&err, "subset: ensure indexes")
+	defer fault.In(&err, "subset.EnsureIndexes")
 	if err := s.core.ready(ctx, nil); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (s *Subset[ID, T]) ItemsFilter(parent ID) bson.D {
 // Cost: 1 round trip, 1 key and 1 document, index _id of the parents.
 func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err error) {
 	ctx = comment.Call(ctx, "subset.Top")
-	defer fault.In(&err, "subset: top")
+	defer fault.In(&err, "subset.Top")
 	c := s.core
 	id, err := c.codec.ID("parent", parent)
 	if err != nil {
@@ -256,9 +256,9 @@ func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] 
 	c := s.core
 	id, err := c.codec.ID("parent", parent)
 	if err != nil {
-		return fault.Seq("subset: all", fault.Stop[T](err))
+		return fault.Seq("subset.All", fault.Stop[T](err))
 	}
-	return fault.Seq("subset: all", cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+	return fault.Seq("subset.All", cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.items.Find(ctx, c.counted(id), options.Find().SetSort(c.o.Sort))
 	}))
 }
@@ -270,7 +270,7 @@ func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] 
 // Cost: 1 round trip, 1 key and 1 document, index _id of the items.
 func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err error) {
 	ctx = comment.Call(ctx, "subset.Get")
-	defer fault.In(&err, "subset: get")
+	defer fault.In(&err, "subset.Get")
 	p, raw, err := s.core.ids(parent, id)
 	if err != nil {
 		return item, err

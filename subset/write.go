@@ -42,7 +42,7 @@ import (
 //   - A parent that is to be adopted: 8 or 9 more, and 1 write for each item in its array.
 func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, err error) {
 	ctx = comment.Call(ctx, "subset.Insert")
-	defer fault.In(&err, "subset: insert")
+	defer fault.In(&err, "subset.Insert")
 	c := s.core
 	p, it, err := c.encode(parent, item)
 	if err != nil {
@@ -193,7 +193,7 @@ const (
 //   - If parents are to be adopted: 8 more, and 1 write for each item in their arrays.
 func (s *Subset[ID, T]) InsertMany(ctx context.Context, items iter.Seq2[ID, T], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "subset.InsertMany")
-	defer fault.In(&err, "subset: insert many")
+	defer fault.In(&err, "subset.InsertMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.OfItems(work, batchItems, false)
 	if err != nil || items == nil {
@@ -441,7 +441,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 //   - An item that is not there: 2 round trips.
 func (s *Subset[ID, T]) Update(ctx context.Context, parent ID, id, update any) (err error) {
 	ctx = comment.Call(ctx, "subset.Update")
-	defer fault.In(&err, "subset: update")
+	defer fault.In(&err, "subset.Update")
 	if err := codec.CheckUpdate("update", update); err != nil {
 		return err
 	}
@@ -536,7 +536,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 //   - A parent that is to be adopted, and an item that is not there: as Update.
 func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err error) {
 	ctx = comment.Call(ctx, "subset.Delete")
-	defer fault.In(&err, "subset: delete")
+	defer fault.In(&err, "subset.Delete")
 	c := s.core
 	p, raw, err := c.ids(parent, id)
 	if err != nil {
@@ -569,7 +569,7 @@ func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err erro
 // {parent, order…}.
 func (s *Subset[ID, T]) DeleteParent(ctx context.Context, parent ID) (items int64, err error) {
 	ctx = comment.Call(ctx, "subset.DeleteParent")
-	defer fault.In(&err, "subset: delete parent")
+	defer fault.In(&err, "subset.DeleteParent")
 	c := s.core
 	p, err := c.codec.ID("parent", parent)
 	if err != nil {

@@ -186,8 +186,11 @@ func (l *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 		return err
 	}
 	ways, err := e.climb(ctx, more)
+	if err != nil {
+		return err
+	}
 	b.nodes, b.places = append(b.nodes, more...), append(b.places, ways...)
-	return err
+	return nil
 }
 
 // listing reads, by child, the nodes that list one of a batch or of its children. It reads the parents that keep their

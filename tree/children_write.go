@@ -467,7 +467,7 @@ func (l *lists) addChildren(children []bson.RawValue) bson.D {
 // written: the lock and the parent.
 func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
 	ctx = comment.Call(ctx, "tree.Link")
-	defer fault.In(&err, "tree: link")
+	defer fault.In(&err, "tree.Link")
 	return t.c.relink(ctx, parent, child, (*lists).addLink)
 }
 
@@ -477,7 +477,7 @@ func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
 // Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the parent.
 func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) {
 	ctx = comment.Call(ctx, "tree.Unlink")
-	defer fault.In(&err, "tree: unlink")
+	defer fault.In(&err, "tree.Unlink")
 	return t.c.relink(ctx, parent, child, (*lists).removeLink)
 }
 

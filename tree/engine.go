@@ -87,9 +87,12 @@ func (e *engine) scan() maintain.Scan {
 // begin reads the epoch before the scan reads nodes, so that a move in between changes it.
 func (e *engine) begin(ctx context.Context) error {
 	now, err := e.to.readEpoch(ctx)
+	if err != nil {
+		return err
+	}
 	e.forget(now)
 	e.ahead = false
-	return err
+	return nil
 }
 
 // enter forgets all places if others have restructured the tree since its last epoch. A reply to the scan can hold
@@ -309,8 +312,11 @@ func (e *engine) apply(ctx context.Context, parts []part, result *mongopatterns.
 func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error) {
 	if e.dry() {
 		found, err := e.snapshot(ctx, p)
+		if err != nil {
+			return out, err
+		}
 		_, out = e.sift(found)
-		return out, err
+		return out, nil
 	}
 	err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
 		e.enter(before)

@@ -194,8 +194,11 @@ func (e *engine) wanted(at *place, children []node) (fields bson.D) {
 // compare returns a problem if a field does not have the value that it should have.
 func (e *engine) compare(n node, want bson.E) (p mongopatterns.Problem, wrong bool) {
 	v, err := e.to.codec.Value(want.Value)
+	if err != nil {
+		return p, false
+	}
 	have := n.raw.Lookup(want.Key)
-	if err != nil || have.Equal(v) || same(have, v) || e.alike(want.Key, have, v) {
+	if have.Equal(v) || same(have, v) || e.alike(want.Key, have, v) {
 		return p, false
 	}
 	p = e.problem(mongopatterns.WrongField, n, want.Key, "")

@@ -36,7 +36,7 @@ type Entry[ID, T any] struct {
 // (16 MB).
 func (t *Tree[ID, T]) Dump(ctx context.Context) iter.Seq2[Entry[ID, T], error] {
 	ctx = comment.Call(ctx, "tree.Dump")
-	return fault.Seq("tree: dump", func(yield func(Entry[ID, T], error) bool) {
+	return fault.Seq("tree.Dump", func(yield func(Entry[ID, T], error) bool) {
 		if err := t.dump(ctx, yield); err != nil {
 			fault.Stop[Entry[ID, T]](err)(yield)
 		}
@@ -164,7 +164,7 @@ func slim(n node) node {
 func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], error], pos Position[ID],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "tree.Load")
-	defer fault.In(&err, "tree: load")
+	defer fault.In(&err, "tree.Load")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	defer maintain.Unstored(&err, &result)
 	w, err := maintain.OfItems(work, defaultBatch, false)

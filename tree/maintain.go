@@ -41,7 +41,7 @@ const (
 //   - If others restructure meanwhile: 1 more.
 func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "tree.Check")
-	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(repairing, t.c, t.c, work).check(ctx),
+	return fault.Seq("tree.Check", collation.Seq(ctx, maintain.Chain(newEngine(repairing, t.c, t.c, work).check(ctx),
 		maintain.Absent(ctx, t.c.coll, work, "tree", t.c.refField)), t.c.coll))
 }
 
@@ -66,7 +66,7 @@ const maxPasses = 100
 //   - Nested sets: 4 more (lock, all nodes, updates, commit).
 func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "tree.Repair")
-	defer fault.In(&err, "tree: repair")
+	defer fault.In(&err, "tree.Repair")
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return total, err
@@ -103,7 +103,7 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 // Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences: twice that.
 func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "tree.Adopt")
-	defer fault.In(&err, "tree: adopt")
+	defer fault.In(&err, "tree.Adopt")
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return total, err
@@ -158,7 +158,7 @@ func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (re
 func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, U],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "tree.Convert")
-	defer fault.In(&err, "tree: convert")
+	defer fault.In(&err, "tree.Convert")
 	if from == nil || to == nil {
 		return result, fault.Invalid("from, to: nil")
 	}

@@ -21,7 +21,7 @@ import (
 //     new node as Insert without the commit.
 func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make func(name string) (T, error)) (id ID, err error) {
 	ctx = comment.Call(ctx, "tree.FindOrInsert")
-	defer fault.In(&err, "tree: find or insert")
+	defer fault.In(&err, "tree.FindOrInsert")
 	if len(names) == 0 {
 		return id, fault.Invalid("no names")
 	}

@@ -19,13 +19,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors, and its last segment the parent. "full" is
+// materializedPath: {_id, path: ",root,…,parent,"}. The path names the ancestors, and its last segment the parent. "full" is
 // the path with the node's own segment behind it, which is the path of its children. Both ends have the delimiter, so
 // that ",A,B," is not a prefix of ",A,BA,". A move writes a new beginning to the path of every descendant.
 //
 // The path of a root would be the delimiter alone, and is stored as null. Segments are IDs. With a SegmentField they
 // are its strings; then only the whole path names the parent, and the path of a root is stored as the delimiter.
-type pathShape struct{ *store }
+type materializedPath struct{ *store }
 
 // pathLayout refers by the path: the children of a node are those that have its full path.
 func pathLayout(o *Options) layout {
@@ -45,7 +45,7 @@ const malformed = "malformed"
 
 // parent of a malformed path is still its last segment, so that calls beside and below such a node find the parent.
 // For a bare node, which has no path, the ParentField counts.
-func (p pathShape) parent(n node) (up node, broken string) {
+func (p materializedPath) parent(n node) (up node, broken string) {
 	if p.isBare(n.raw) {
 		return p.namedParent(n)
 	}
@@ -78,18 +78,18 @@ func (s *store) rootPath() bson.RawValue {
 	return value.Of(s.o.PathDelimiter)
 }
 
-func (p pathShape) fieldsUnder(parent *node) bson.D {
+func (p materializedPath) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(p.o.PathField, p.rootPath())
 	}
 	return expr.D(p.o.PathField, p.full(*parent))
 }
 
-func (p pathShape) updatesBelow(x, to node) []mongo.WriteModel {
+func (p materializedPath) updatesBelow(x, to node) []mongo.WriteModel {
 	return p.restart(p.full(x), p.full(to))
 }
 
-func (p pathShape) handOver(x node, heir *node) []mongo.WriteModel {
+func (p materializedPath) handOver(x node, heir *node) []mongo.WriteModel {
 	if heir == nil {
 		return p.restart(p.full(x), p.o.PathDelimiter)
 	}
@@ -99,7 +99,7 @@ func (p pathShape) handOver(x node, heir *node) []mongo.WriteModel {
 // restart replaces the beginning of all paths that have it. Segments are unique among siblings, so if a deleted node
 // leaves its children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y
 // before x/y has left. Then all paths first get one that no node has, and then the new one.
-func (p pathShape) restart(from, start string) []mongo.WriteModel {
+func (p materializedPath) restart(from, start string) []mongo.WriteModel {
 	if from == start {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (p pathShape) restart(from, start string) []mongo.WriteModel {
 }
 
 // replace is restart in one write.
-func (p pathShape) replace(from, start string) []mongo.WriteModel {
+func (p materializedPath) replace(from, start string) []mongo.WriteModel {
 	f := expr.Field(p.o.PathField)
 	var moved any = expr.Op("$concat", expr.Literal(start), expr.Op("$substrBytes", f, len(from), -1))
 	if start == p.o.PathDelimiter { // children become roots
@@ -128,7 +128,7 @@ func (p pathShape) replace(from, start string) []mongo.WriteModel {
 // subtree and the lock.
 func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err error) {
 	ctx = comment.Call(ctx, "tree.Rename")
-	defer fault.In(&err, "tree: rename")
+	defer fault.In(&err, "tree.Rename")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return err
@@ -136,12 +136,12 @@ func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err er
 	if t.c.o.SegmentField == "" {
 		return fault.Invalid("Rename needs MaterializedPath with an Options.SegmentField")
 	}
-	return pathShape{t.c.store}.rename(ctx, raw, value.Of(segment))
+	return materializedPath{t.c.store}.rename(ctx, raw, value.Of(segment))
 }
 
 // rename writes the new segment to the node and to all paths below it. A node without a valid segment has no nodes
 // below it.
-func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error {
+func (p materializedPath) rename(ctx context.Context, id, segment bson.RawValue) error {
 	if err := p.checkUsable(node{id: id, segment: segment}); err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error 
 	})
 }
 
-func (p pathShape) refExpr() any { return p.fullExpr(p.o.PathDelimiter) }
+func (p materializedPath) refExpr() any { return p.fullExpr(p.o.PathDelimiter) }
 
-func (p pathShape) above(n node, like bson.RawValue) []bson.RawValue {
+func (p materializedPath) above(n node, like bson.RawValue) []bson.RawValue {
 	ids := []bson.RawValue{}
 	for _, s := range p.segments(n.path) {
 		id, _ := segmentID(s, like)
@@ -171,7 +171,7 @@ func (p pathShape) above(n node, like bson.RawValue) []bson.RawValue {
 }
 
 // up splits the path into segments, converts them to IDs and joins the nodes with these IDs.
-func (p pathShape) up(levels int) mongo.Pipeline {
+func (p materializedPath) up(levels int) mongo.Pipeline {
 	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
 	if p.o.SegmentField != "" {
 		return p.upBySegments(segments, levels)
@@ -189,7 +189,7 @@ func (p pathShape) up(levels int) mongo.Pipeline {
 
 // upBySegments joins the ancestors by path and segment, as their IDs are not in the path: each ancestor has one of the
 // segments, and those before it are its path. The node itself is not joined, because it may have no segment.
-func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
+func (p materializedPath) upBySegments(segments any, levels int) mongo.Pipeline {
 	sep, path, this := expr.Literal(p.o.PathDelimiter), expr.Var("value.path"), expr.Var("this")
 	above := expr.Reduce(segments, expr.D("path", sep, "way", bson.A{}), expr.D(
 		"path", expr.Op("$concat", path, this, sep),
@@ -216,7 +216,7 @@ func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 }
 
 // down joins the nodes by the bounds of pathRange, in terms of the node that the pipeline reads first.
-func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
+func (p materializedPath) down(id any, depth int, self bool) mongo.Pipeline {
 	path := expr.Field(p.o.PathField)
 	stages := mongo.Pipeline{p.match("$expr", expr.Op("$and",
 		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))}
@@ -226,7 +226,7 @@ func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.rangeDown(id, [2]any{p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter())}, stages, self)
 }
 
-func (p pathShape) descendantsOf(n node, depth int) bson.D {
+func (p materializedPath) descendantsOf(n node, depth int) bson.D {
 	full := p.full(n)
 	match := p.in(p.o.PathField, p.pathRange(full))
 	if depth > 0 {
@@ -236,24 +236,24 @@ func (p pathShape) descendantsOf(n node, depth int) bson.D {
 }
 
 // toDepth matches the paths that have fewer than parts+depth parts. parts is the number in the full path of the node.
-func (p pathShape) toDepth(parts any, depth int) bson.D {
+func (p materializedPath) toDepth(parts any, depth int) bson.D {
 	return expr.Op("$expr", expr.Op("$lt", expr.Op("$size", p.split(p.pathExpr())), expr.Op("$add", parts, depth)))
 }
 
 // pathExpr is node.path as an expression: the delimiter if there is no path.
-func (p pathShape) pathExpr() bson.D {
+func (p materializedPath) pathExpr() bson.D {
 	f := expr.Field(p.o.PathField)
 	return expr.Cond(expr.IsType(f, "string"), f, expr.Literal(p.o.PathDelimiter))
 }
 
 // fullExpr is full as an expression. end is its last character: the delimiter, or for an upper bound the one after it.
 // If the segment is missing it is "", which is not the path of any node.
-func (p pathShape) fullExpr(end string) bson.D {
+func (p materializedPath) fullExpr(end string) bson.D {
 	segment := expr.Op("$convert", expr.D("input", expr.Field(p.segmentField()), "to", "string", "onError", nil, "onNull", nil))
 	return expr.IfNull(expr.Op("$concat", p.pathExpr(), segment, expr.Literal(end)), "")
 }
 
-func (p pathShape) split(path any) bson.D {
+func (p materializedPath) split(path any) bson.D {
 	return expr.Op("$split", path, expr.Literal(p.o.PathDelimiter))
 }
 

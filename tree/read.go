@@ -129,22 +129,21 @@ func (c *core) parentsPipeline(id any) mongo.Pipeline {
 func (t *Tree[ID, T]) each(ctx context.Context, call string, id ID, pipeline func(id any) mongo.Pipeline) iter.Seq2[T, error] {
 	raw, err := t.c.id(id)
 	if err != nil {
-		return fault.Seq("tree: "+call, fault.Stop[T](err))
+		return fault.Seq(call, fault.Stop[T](err))
 	}
 	return t.all(ctx, call, pipeline(raw))
 }
 
-// all yields the documents of a pipeline. Its errors name the call.
+// all yields the documents of a pipeline. Its command and its errors name the call.
 func (t *Tree[ID, T]) all(ctx context.Context, call string, p mongo.Pipeline) iter.Seq2[T, error] {
-	return fault.Seq("tree: "+call, cursor.Decode[T](ctx, opening(t.c.coll, p)))
+	return fault.Seq(call, cursor.Decode[T](comment.Call(ctx, call), opening(t.c.coll, p)))
 }
 
 // Children yields the children of a node, in order if the tree orders siblings.
 //
 // Cost: 1 round trip, a key of the parent or path index for each child; child references read each by ID.
 func (t *Tree[ID, T]) Children(ctx context.Context, id ID) iter.Seq2[T, error] {
-	ctx = comment.Call(ctx, "tree.Children")
-	return t.each(ctx, "children", id, t.c.children)
+	return t.each(ctx, "tree.Children", id, t.c.children)
 }
 
 // Siblings yields the other children of a node's parent, and for a root the other roots.
@@ -152,8 +151,7 @@ func (t *Tree[ID, T]) Children(ctx context.Context, id ID) iter.Seq2[T, error] {
 // Cost: 1 round trip, index as Children. A root, or a single child, of ChildReferences: 1 more, and every node
 // is examined for a root.
 func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
-	ctx = comment.Call(ctx, "tree.Siblings")
-	found := t.each(ctx, "siblings", id, t.c.siblings)
+	found := t.each(ctx, "tree.Siblings", id, t.c.siblings)
 	l, ok := t.c.shape.(*lists)
 	if !ok {
 		return found
@@ -167,7 +165,7 @@ func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 			}
 		}
 		if !some {
-			t.each(ctx, "siblings", id, l.otherRoots)(yield)
+			t.each(ctx, "tree.Siblings", id, l.otherRoots)(yield)
 		}
 	}
 }
@@ -176,16 +174,14 @@ func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 //
 // Cost: 1 round trip, a key of the parent or path index for each root; child references examine every node.
 func (t *Tree[ID, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
-	ctx = comment.Call(ctx, "tree.Roots")
-	return t.all(ctx, "roots", t.c.roots())
+	return t.all(ctx, "tree.Roots", t.c.roots())
 }
 
 // Leaves yields the nodes without children.
 //
 // Cost: 1 round trip, every node is examined.
 func (t *Tree[ID, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
-	ctx = comment.Call(ctx, "tree.Leaves")
-	return t.all(ctx, "leaves", t.c.leaves())
+	return t.all(ctx, "tree.Leaves", t.c.leaves())
 }
 
 // Descendants yields the nodes below a node in no particular order. For an order see Preorder.
@@ -198,9 +194,9 @@ func (t *Tree[ID, T]) Descendants(ctx context.Context, id ID, maxDepth int) iter
 	ctx = comment.Call(ctx, "tree.Descendants")
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
-		return fault.Seq("tree: descendants", fault.Stop[T](err))
+		return fault.Seq("tree.Descendants", fault.Stop[T](err))
 	}
-	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, open(t.c.coll, t.c.down(raw, maxDepth, false), 0)))
+	return fault.Seq("tree.Descendants", cursor.Decode[T](ctx, open(t.c.coll, t.c.down(raw, maxDepth, false), 0)))
 }
 
 // downFrom checks the arguments of a read below a node, and encodes the ID.
@@ -217,7 +213,7 @@ func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
 // Cost: as Subtree.
 func (t *Tree[ID, T]) Preorder(ctx context.Context, id ID, maxDepth int) iter.Seq2[T, error] {
 	ctx = comment.Call(ctx, "tree.Preorder")
-	return fault.Seq("tree: preorder", func(yield func(T, error) bool) {
+	return fault.Seq("tree.Preorder", func(yield func(T, error) bool) {
 		root, _, err := t.subtree(ctx, id, maxDepth)
 		if err != nil {
 			fault.Stop[T](err)(yield)
@@ -243,7 +239,7 @@ func (t *Tree[ID, T]) Preorder(ctx context.Context, id ID, maxDepth int) iter.Se
 // Cost: 1 round trip, each ancestor by ID, in child references by the children index, with a SegmentField by that.
 func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err error) {
 	ctx = comment.Call(ctx, "tree.Ancestors")
-	defer fault.In(&err, "tree: ancestors")
+	defer fault.In(&err, "tree.Ancestors")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return nil, err
@@ -321,7 +317,7 @@ func readUp[V any](ctx context.Context, w wayUp, read func(cur *mongo.Cursor) (V
 // Cost: 1 round trip, index as Ancestors.
 func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	ctx = comment.Call(ctx, "tree.Parent")
-	defer fault.In(&err, "tree: parent")
+	defer fault.In(&err, "tree.Parent")
 	var none T
 	var x node
 	raw, err := t.c.id(id)
@@ -353,8 +349,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 //
 // Cost: 1 round trip, index as Ancestors.
 func (t *Tree[ID, T]) Parents(ctx context.Context, id ID) iter.Seq2[T, error] {
-	ctx = comment.Call(ctx, "tree.Parents")
-	return t.each(ctx, "parents", id, t.c.parentsPipeline)
+	return t.each(ctx, "tree.Parents", id, t.c.parentsPipeline)
 }
 
 // readNode reads the tree fields of one node with the user's read preference. If the node does not exist, it returns a
@@ -401,7 +396,7 @@ func (c *core) ancestryByWay(ctx context.Context, id bson.RawValue) (ids []bson.
 // Cost: 1 round trip. AncestorArray and MaterializedPath (of IDs) read the node alone, the others as Ancestors.
 func (t *Tree[ID, T]) IsDescendant(ctx context.Context, id, ancestor ID) (below bool, err error) {
 	ctx = comment.Call(ctx, "tree.IsDescendant")
-	defer fault.In(&err, "tree: is descendant")
+	defer fault.In(&err, "tree.IsDescendant")
 	other, err := t.c.id(ancestor)
 	if err != nil {
 		return false, err
@@ -420,7 +415,7 @@ func (t *Tree[ID, T]) IsDescendant(ctx context.Context, id, ancestor ID) (below 
 // Cost: 1 round trip, as Ancestors.
 func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID], err error) {
 	ctx = comment.Call(ctx, "tree.Breadcrumb")
-	defer fault.In(&err, "tree: breadcrumb")
+	defer fault.In(&err, "tree.Breadcrumb")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return nil, err
@@ -451,7 +446,7 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 // Cost: 1 round trip for each 16 MB; keys as Descendants.
 func (t *Tree[ID, T]) Subtree(ctx context.Context, id ID, maxDepth int) (root *Node[T], err error) {
 	ctx = comment.Call(ctx, "tree.Subtree")
-	defer fault.In(&err, "tree: subtree")
+	defer fault.In(&err, "tree.Subtree")
 	root, raw, err := t.subtree(ctx, id, maxDepth)
 	if err != nil {
 		return nil, err
@@ -509,7 +504,7 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	ctx = comment.Call(ctx, "tree.Forest")
-	defer fault.In(&err, "tree: forest")
+	defer fault.In(&err, "tree.Forest")
 	all, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.allNodes())}, "")
 	if err != nil {
 		return nil, err
@@ -568,7 +563,7 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 // Cost: 1 round trip, index and keys as Children.
 func (t *Tree[ID, T]) CountChildren(ctx context.Context, id ID) (n int64, err error) {
 	ctx = comment.Call(ctx, "tree.CountChildren")
-	defer fault.In(&err, "tree: count children")
+	defer fault.In(&err, "tree.CountChildren")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return 0, err
@@ -581,7 +576,7 @@ func (t *Tree[ID, T]) CountChildren(ctx context.Context, id ID) (n int64, err er
 // Cost: 1 round trip, index and keys as Descendants. Nested sets without a maxDepth read only the node.
 func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int) (n int64, err error) {
 	ctx = comment.Call(ctx, "tree.CountDescendants")
-	defer fault.In(&err, "tree: count descendants")
+	defer fault.In(&err, "tree.CountDescendants")
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
 		return 0, err
@@ -610,7 +605,7 @@ func (c *core) total(ctx context.Context, p mongo.Pipeline) (n int64, err error)
 // Cost: none. MaterializedPath and ChildReferences: 1 round trip, the node by ID.
 func (t *Tree[ID, T]) ChildrenFilter(ctx context.Context, id ID) (filter bson.D, err error) {
 	ctx = comment.Call(ctx, "tree.ChildrenFilter")
-	defer fault.In(&err, "tree: children filter")
+	defer fault.In(&err, "tree.ChildrenFilter")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return nil, err
@@ -647,7 +642,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, from source, of fun
 //     of all descendants into the filter.
 func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int) (filter bson.D, err error) {
 	ctx = comment.Call(ctx, "tree.DescendantsFilter")
-	defer fault.In(&err, "tree: descendants filter")
+	defer fault.In(&err, "tree.DescendantsFilter")
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
 		return nil, err
@@ -670,7 +665,7 @@ func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
 // Cost: as IsDescendant.
 func (t *Tree[ID, T]) AncestorsFilter(ctx context.Context, id ID) (filter bson.D, err error) {
 	ctx = comment.Call(ctx, "tree.AncestorsFilter")
-	defer fault.In(&err, "tree: ancestors filter")
+	defer fault.In(&err, "tree.AncestorsFilter")
 	ids, err := t.c.ancestry(ctx, id)
 	if err != nil {
 		return nil, err
@@ -683,7 +678,7 @@ func (t *Tree[ID, T]) AncestorsFilter(ctx context.Context, id ID) (filter bson.D
 // Cost: none. ChildReferences read the IDs of the roots, as Roots.
 func (t *Tree[ID, T]) RootsFilter(ctx context.Context) (filter bson.D, err error) {
 	ctx = comment.Call(ctx, "tree.RootsFilter")
-	defer fault.In(&err, "tree: roots filter")
+	defer fault.In(&err, "tree.RootsFilter")
 	if match := t.c.rootsMatch(); match != nil {
 		return match, nil
 	}

@@ -26,11 +26,11 @@ import (
 //	count         of children, in the ChildCountField
 //	lock, epoch   the document that restructurings write; the number in it, which they increment
 //	engine        Check, Repair, Adopt and Convert: one scan over all nodes
-//	place         where the engine has found a node; its way up is the places above
+//	place         where the engine has found a node, at in the code; its way up is the places above
 //	piece         the keys of a node that was read, from which nested values are assembled
 
 // representation says how a node stores its parent, in trees in which every node names one: parentRefs,
-// ancestorArray, pathShape and nestedSets, each in its own file. All other fields are derived from the
+// ancestorArray, materializedPath and nestedSets, each in its own file. All other fields are derived from the
 // parent. Insert, Move, Delete, Load, Check, Repair, Adopt and Convert are written once, on these
 // functions.
 type representation interface {
@@ -208,7 +208,7 @@ func (s *store) core() *core {
 	case AncestorArray:
 		l.representation = ancestorArray{s}
 	case MaterializedPath:
-		l.representation = pathShape{s}
+		l.representation = materializedPath{s}
 	case NestedSets:
 		l.representation = nestedSets{s}
 		n := numbers{l}

@@ -43,7 +43,7 @@ var _ mongopatterns.Checker = (*Tree[string, bson.M])(nil)
 
 // New returns the tree of a collection. It does no I/O.
 func New[ID, T any](coll *mongo.Collection, rep Representation, opts *Options) (t *Tree[ID, T], err error) {
-	defer fault.In(&err, "tree: new")
+	defer fault.In(&err, "tree.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (s *store) keyed(fields ...string) bson.D {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "tree.EnsureIndexes")
-	defer fault.In(&err, "tree: ensure indexes")
+	defer fault.In(&err, "tree.EnsureIndexes")
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return err
 	}

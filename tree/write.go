@@ -28,7 +28,7 @@ import (
 //     the new one is written, and its ancestors.
 func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id ID, err error) {
 	ctx = comment.Call(ctx, "tree.Insert")
-	defer fault.In(&err, "tree: insert")
+	defer fault.In(&err, "tree.Insert")
 	if pos.err != nil {
 		return id, pos.err
 	}
@@ -62,7 +62,7 @@ func (t *Tree[ID, T]) prepare(user T) (d newDocument, id ID, err error) {
 //     a node below a root 1.
 func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err error) {
 	ctx = comment.Call(ctx, "tree.Move")
-	defer fault.In(&err, "tree: move")
+	defer fault.In(&err, "tree.Move")
 	if pos.err != nil {
 		return pos.err
 	}
@@ -98,7 +98,7 @@ func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err er
 //   - With a SegmentField nodes that move are written twice.
 func (t *Tree[ID, T]) Delete(ctx context.Context, id ID, policy mongopatterns.DeletePolicy) (n int64, err error) {
 	ctx = comment.Call(ctx, "tree.Delete")
-	defer fault.In(&err, "tree: delete")
+	defer fault.In(&err, "tree.Delete")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return 0, err

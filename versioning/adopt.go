@@ -36,7 +36,7 @@ import (
 func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.Adopt")
-	defer fault.In(&err, "versioning: adopt")
+	defer fault.In(&err, "versioning.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err
@@ -141,7 +141,7 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.AdoptRevisions")
-	defer fault.In(&err, "versioning: adopt revisions")
+	defer fault.In(&err, "versioning.AdoptRevisions")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if d.core.revisions == nil {
 		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is no history to adopt")
@@ -266,13 +266,13 @@ func (d *store) adopted(raw bson.Raw) bool {
 
 func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	all, err := diff.Parse(past.Document)
-	h := head{id: diff.Find(all, "_id"), number: past.Number}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fault.Invalid("Revision.Document: %w", err)
-	case past.Number < 1:
+	}
+	if past.Number < 1 {
 		return nil, fault.Invalid("Revision.Number: it is %d and must be 1 or more", past.Number)
 	}
+	h := head{id: diff.Find(all, "_id"), number: past.Number}
 	if err := value.CheckID(h.id); err != nil {
 		return nil, fault.Invalid("Revision.Document: %w", err)
 	}

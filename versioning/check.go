@@ -68,7 +68,7 @@ func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) it
 		rest, scan := d.core.removed(work, nil)
 		problems = maintain.Chain(problems, maintain.Check(ctx, d.core.revisions, rest, scan, d.core.auditRemoved))
 	}
-	return fault.Seq("versioning: check", collation.Seq(ctx, problems, d.core.collections()...))
+	return fault.Seq("versioning.Check", collation.Seq(ctx, problems, d.core.collections()...))
 }
 
 // Repair fixes NumberTaken and NoDeletion. It records deletions with the current time and without
@@ -79,7 +79,7 @@ func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) it
 // Cost: that of Check, and for each number 2 round trips and 1 document written, for each deletion 4 and 1.
 func (d *History[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.Repair")
-	defer fault.In(&err, "versioning: repair")
+	defer fault.In(&err, "versioning.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err

@@ -56,7 +56,7 @@ func differences(a, b []diff.Field) (out []Difference) {
 // Cost: that of At for each of the two.
 func (d *History[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (found []Difference, err error) {
 	ctx = comment.Call(ctx, "versioning.Diff")
-	defer fault.In(&err, "versioning: diff")
+	defer fault.In(&err, "versioning.Diff")
 	key, err := d.id(id)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []d
 // It compares the fields that T shows, without Options.Ignored and the fields for number and
 // change. The order of fields that come from Go maps does not count.
 func (d *History[ID, T]) Differences(a, b T) (found []Difference, err error) {
-	defer fault.In(&err, "versioning: differences")
+	defer fault.In(&err, "versioning.Differences")
 	x, _, err := d.encode(a, nil)
 	if err != nil {
 		return nil, err

@@ -471,7 +471,7 @@ func (d *store) exists(ctx context.Context, id bson.RawValue) (bool, error) {
 //     is no such revision.
 func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.At")
-	defer fault.In(&err, "versioning: at")
+	defer fault.In(&err, "versioning.At")
 	key, err := d.id(id)
 	if err != nil {
 		return Revision[T]{}, err
@@ -488,7 +488,7 @@ func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revis
 //   - A time before the history: 3.
 func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.AsOf")
-	defer fault.In(&err, "versioning: as of")
+	defer fault.In(&err, "versioning.AsOf")
 	key, err := d.id(id)
 	if err != nil {
 		return Revision[T]{}, err
@@ -503,7 +503,7 @@ func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (rev
 // Cost: 2 round trips, and more for many revisions; 1 key and 1 document for each.
 func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
 	ctx = comment.Call(ctx, "versioning.Revisions")
-	return d.each("versioning: revisions", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, math.MaxInt64) })
+	return d.each("versioning.Revisions", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, math.MaxInt64) })
 }
 
 // RevisionsBefore yields the stored revisions of a document with numbers below n, newest first. It reads
@@ -517,7 +517,7 @@ func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revisio
 //     or other code removed the document.
 func (d *History[ID, T]) RevisionsBefore(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
 	ctx = comment.Call(ctx, "versioning.RevisionsBefore")
-	return d.each("versioning: revisions before", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, n) })
+	return d.each("versioning.RevisionsBefore", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, n) })
 }
 
 // RevisionsFrom yields the stored revisions of a document from number n on, oldest first, and is
@@ -526,12 +526,12 @@ func (d *History[ID, T]) RevisionsBefore(ctx context.Context, id ID, n int64) it
 // Cost: that of Revisions; with deltas up to SnapshotEvery revisions are held at a time.
 func (d *History[ID, T]) RevisionsFrom(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
 	ctx = comment.Call(ctx, "versioning.RevisionsFrom")
-	return d.each("versioning: revisions from", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.forward(ctx, key, n) })
+	return d.each("versioning.RevisionsFrom", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.forward(ctx, key, n) })
 }
 
 // each decodes rows for the caller.
-func (d *History[ID, T]) each(what string, id ID, rows func(key bson.RawValue) iter.Seq2[*row, error]) iter.Seq2[Revision[T], error] {
-	return fault.Seq(what, func(yield func(Revision[T], error) bool) {
+func (d *History[ID, T]) each(call string, id ID, rows func(key bson.RawValue) iter.Seq2[*row, error]) iter.Seq2[Revision[T], error] {
+	return fault.Seq(call, func(yield func(Revision[T], error) bool) {
 		key, err := d.id(id)
 		if err != nil {
 			yield(Revision[T]{}, err)

@@ -29,7 +29,7 @@ import (
 //   - Without _id, or a history, 1; if it exists 2.
 func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Insert")
-	defer fault.In(&err, "versioning: insert")
+	defer fault.In(&err, "versioning.Insert")
 	by, err := d.core.stamp(change)
 	if err != nil {
 		return Revision[T]{}, err
@@ -117,7 +117,7 @@ func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) 
 //   - A conflict costs 3, with the abort.
 func (d *History[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) (err error) {
 	ctx = comment.Call(ctx, "versioning.Delete")
-	defer fault.In(&err, "versioning: delete")
+	defer fault.In(&err, "versioning.Delete")
 	if read < 1 {
 		return fault.Invalid("read: it is %d and must be 1 or more", read)
 	}
@@ -170,7 +170,7 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 //     without a number.
 func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Restore")
-	defer fault.In(&err, "versioning: restore")
+	defer fault.In(&err, "versioning.Restore")
 	return d.again(ctx, id, n, change, d.core.primary.restore)
 }
 
@@ -183,7 +183,7 @@ func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Cha
 // Cost: that of At twice, and 4 round trips, 2 documents written.
 func (d *History[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Undo")
-	defer fault.In(&err, "versioning: undo")
+	defer fault.In(&err, "versioning.Undo")
 	if n < 2 {
 		return Revision[T]{}, fault.Invalid("n: it is %d and must be 2 or more", n)
 	}

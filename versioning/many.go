@@ -37,7 +37,7 @@ import (
 func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revision[T], error], change Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.SaveMany")
-	defer fault.In(&err, "versioning: save many")
+	defer fault.In(&err, "versioning.SaveMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.OfItems(work, batchSize, true)
 	if err != nil || revisions == nil {

@@ -41,7 +41,7 @@ type Retention struct {
 //   - Those that only the history has: 1 or more to list them.
 func (d *History[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.Prune")
-	defer fault.In(&err, "versioning: prune")
+	defer fault.In(&err, "versioning.Prune")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := checkTime("Retention.Before", keep.Before); err != nil {
 		return mongopatterns.Result{}, err

@@ -44,7 +44,7 @@ import (
 //   - 3 more where r changes a field inside a subdocument, and other code has replaced that by a plain value.
 func (d *History[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Save")
-	defer fault.In(&err, "versioning: save")
+	defer fault.In(&err, "versioning.Save")
 	by, err := d.core.stamp(change)
 	if err != nil {
 		return Revision[T]{}, err
@@ -458,7 +458,7 @@ func (d *store) archive(ctx context.Context, rows ...bson.Raw) error {
 //   - 4 more for each conflict; 1 more for a document without a number.
 func (d *History[ID, T]) Edit(ctx context.Context, id ID, fn func(*T) error, change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Edit")
-	defer fault.In(&err, "versioning: edit")
+	defer fault.In(&err, "versioning.Edit")
 	if fn == nil {
 		return Revision[T]{}, fault.Invalid("fn is nil")
 	}

@@ -100,7 +100,7 @@ func ofRevision(id bson.RawValue, number int64, err error) error {
 // collection of their earlier states, in the same database. T must encode as a document. With
 // Options.NoHistory revisions must be nil.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *History[ID, T], err error) {
-	defer fault.In(&err, "versioning: new")
+	defer fault.In(&err, "versioning.New")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (d *store) byTime() bson.D {
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (d *History[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "versioning.EnsureIndexes")
-	defer fault.In(&err, "versioning: ensure indexes")
+	defer fault.In(&err, "versioning.EnsureIndexes")
 	if err := d.core.refuseCollation(ctx); err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (d *History[ID, T]) RevisionsFilter(id ID) bson.D {
 // Cost: 1 round trip, index _id, 1 key and 1 document.
 func (d *History[ID, T]) Get(ctx context.Context, id ID) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Get")
-	defer fault.In(&err, "versioning: get")
+	defer fault.In(&err, "versioning.Get")
 	key, err := d.id(id)
 	if err != nil {
 		return Revision[T]{}, err
@@ -228,7 +228,7 @@ func (d *History[ID, T]) Get(ctx context.Context, id ID) (revision Revision[T], 
 
 // Decode returns the Revision for a whole current document that a query of your own returned.
 func (d *History[ID, T]) Decode(stored bson.Raw) (revision Revision[T], err error) {
-	defer fault.In(&err, "versioning: decode")
+	defer fault.In(&err, "versioning.Decode")
 	if err := codec.CheckBSON(stored); err != nil {
 		return Revision[T]{}, err
 	}

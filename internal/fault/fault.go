@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -54,9 +55,10 @@ func Invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// In prefixes an error that a function returns with the call:
+// In prefixes an error that a function returns with its call, in words: an error of "subset.InsertMany" begins with
+// "subset: insert many: ".
 //
-//	defer fault.In(&err, "subset: add")
+//	defer fault.In(&err, "subset.InsertMany")
 //
 // If the user lacks a right, it also says where the rights of the call are listed.
 func In(err *error, call string) {
@@ -79,8 +81,22 @@ type called struct {
 	err  error
 }
 
-func (c *called) Error() string { return c.call + ": " + c.err.Error() }
+func (c *called) Error() string { return inWords(c.call) + ": " + c.err.Error() }
 func (c *called) Unwrap() error { return c.err }
+
+var word = regexp.MustCompile("[A-Z][a-z0-9]+|[A-Z]+")
+
+// inWords returns the name of a call, package.Name or package.Type.Name, in words, without the type.
+func inWords(call string) string {
+	pack, name, _ := strings.Cut(call, ".")
+	words := word.FindAllString(name[strings.LastIndexByte(name, '.')+1:], -1)
+	for i, w := range words {
+		if w != strings.ToUpper(w) { // not JSON
+			words[i] = strings.ToLower(w)
+		}
+	}
+	return pack + ": " + strings.Join(words, " ")
+}
 
 // Seq is In for an iterator.
 func Seq[T any](call string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {

@@ -35,7 +35,7 @@ func TestSentinels(t *testing.T) {
 
 func TestPrefixes(t *testing.T) {
 	call := func(fail bool) (err error) {
-		defer fault.In(&err, "subset: add")
+		defer fault.In(&err, "subset.Add")
 		if fail {
 			return fault.Invalid("Page: %d", -1)
 		}
@@ -47,19 +47,29 @@ func TestPrefixes(t *testing.T) {
 	if err := call(true); !errors.Is(err, fault.ErrInvalid) || err.Error() != "subset: add: invalid: Page: -1" {
 		t.Error(err)
 	}
+	for name, want := range map[string]string{
+		"subset.InsertMany":     "subset: insert many",
+		"bucket.DeleteByID":     "bucket: delete by ID",
+		"series.Gatherer.Flush": "series: flush",
+	} {
+		err := fault.ErrClosed
+		if fault.In(&err, name); err.Error() != want+": closed" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	var seq iter.Seq2[int, error] = func(yield func(int, error) bool) {
 		_ = yield(1, nil) && yield(0, fault.ErrConflict)
 	}
 	var last error
 	n := 0
-	for v, err := range fault.Seq("subset: all", seq) {
+	for v, err := range fault.Seq("subset.All", seq) {
 		n += v
 		last = err
 	}
 	if n != 1 || !errors.Is(last, fault.ErrConflict) || last.Error() != "subset: all: conflict" {
 		t.Error(n, last)
 	}
-	for range fault.Seq("subset: all", seq) {
+	for range fault.Seq("subset.All", seq) {
 		break
 	}
 	id := bson.RawValue{Type: bson.TypeNull}

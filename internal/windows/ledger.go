@@ -192,7 +192,7 @@ func (l *ledger) scan(ctx context.Context, src *comment.Collection, w mongopatte
 					return
 				}
 			}
-			if !yield(met{l.look(id, c.Current), id, c.Current}, nil) {
+			if !yield(met{l.find(id, c.Current), id, c.Current}, nil) {
 				return
 			}
 		}
@@ -217,8 +217,8 @@ func (l *ledger) follow(id bson.RawValue) error {
 	return nil
 }
 
-// look compares a document with its entry, once the entries before it are passed.
-func (l *ledger) look(id bson.RawValue, doc bson.Raw) finding {
+// find compares a document with its entry, once the entries before it are passed.
+func (l *ledger) find(id bson.RawValue, doc bson.Raw) finding {
 	i := l.intervals[l.at]
 	if l.next == len(i.entries) || value.Compare(i.entries[l.next].id, id) != 0 {
 		return unadopted

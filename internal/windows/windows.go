@@ -36,7 +36,6 @@ type Frame struct {
 	Series, Start, End string        // names of fields; End may be ""
 	Early              time.Duration // the time from End to the start of the next window
 	Guards             []string      // every append changes at least one of these fields
-
 }
 
 // SeqKey is the field of an _id that numbers the documents of a window.

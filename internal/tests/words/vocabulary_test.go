@@ -173,6 +173,37 @@ func TestOnePlaceForEach(t *testing.T) {
 	}
 }
 
+// The comment on a call's commands and the beginning of its errors come from one name.
+func TestOneNameForEachCall(t *testing.T) {
+	commented := regexp.MustCompile(`comment\.Call\(ctx, "([^"]*)"\)`)
+	named := regexp.MustCompile(`fault\.(?:In\(&err, |Seq\()"([^"]*)"`)
+	pairs := 0
+	for _, dir := range append(testkit.Patterns(t), ".") {
+		for _, file := range parse(t, dir) {
+			for _, decl := range file.Decls {
+				source := text(decl)
+				comment := commented.FindStringSubmatch(source)
+				for _, found := range named.FindAllStringSubmatch(source, -1) {
+					name := found[1]
+					if !strings.HasPrefix(name, file.Name.Name+".") {
+						t.Errorf("%s: %q is not the name of a call of the package", dir, name)
+					}
+					if comment == nil {
+						continue
+					}
+					pairs++
+					if strings.TrimPrefix(name, "mongopatterns.") != comment[1] {
+						t.Errorf("%s: errors name the call %q, and its commands %q", dir, name, comment[1])
+					}
+				}
+			}
+		}
+	}
+	if pairs < 150 {
+		t.Errorf("%d pairs", pairs)
+	}
+}
+
 // No two sentinels of the library match each other, except that a specific one matches its general one.
 func TestSentinels(t *testing.T) {
 	general := []error{mongopatterns.ErrInvalid, mongopatterns.ErrNotFound, mongopatterns.ErrConflict, mongopatterns.ErrMalformed,
