@@ -75,7 +75,7 @@ func (f *Frame) Accept(ctx context.Context, work *mongopatterns.Work) error {
 // are for servers whose transactions do not isolate that read.
 func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bson.Raw, arrive Arrive) (int, error) {
 	docs, err := transfer.ByID(ctx, f.Coll, found, nil)
-	docs = f.only(found, docs)
+	docs = f.Only(found, docs)
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
@@ -90,8 +90,8 @@ func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bs
 	return len(docs), transfer.Exchange(ctx, f.Coll, target, arrivals, deletes, int64(len(docs)))
 }
 
-// only returns those of docs that are among the found ones. On shards documents of several places can have one _id.
-func (f *Frame) only(found, docs []bson.Raw) []bson.Raw {
+// Only returns those of docs that are among the found ones. On shards documents of several places can have one _id.
+func (f *Frame) Only(found, docs []bson.Raw) []bson.Raw {
 	key := func(doc bson.Raw) [2]string { return [2]string{value.Key(doc.Lookup("_id")), f.KeyOf(doc)} }
 	among := map[[2]string]bool{}
 	for _, doc := range found {
