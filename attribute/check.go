@@ -76,7 +76,7 @@ func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work
 			if len(repeated) == 0 {
 				return nil
 			}
-			return c.updateAll(ctx, repeated, expr.D(c.array, expr.Op("$type", "array")), c.unique(), w, result)
+			return c.updateAll(ctx, repeated, expr.D(c.array, expr.AnArray), c.unique(), w, result)
 		})
 }
 

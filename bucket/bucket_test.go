@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -334,6 +335,30 @@ func TestSharded(t *testing.T) {
 		}))
 	}
 	mustCheck(t, b)
+}
+
+// On shards two buckets can have one _id. Archive moves only the one whose window has ended, or both.
+func TestArchiveOfEqualIDs(t *testing.T) {
+	t.Parallel()
+	cluster := mongotest.Sharded(t, 2)
+	db := cluster.Database(t)
+	coll, archived := db.Collection("c"), db.Collection("archive")
+	b := newBuckets[string, reading](t, coll, timeseries.Every(time.Hour), nil)
+	must(t, cluster.Shard(t.Context(), coll, b.ShardKey()["c"], bson.D{{Key: "series", Value: "m"}, {Key: "start", Value: bson.MinKey{}}}))
+	for _, bucket := range []struct {
+		id, series string
+		start      time.Time
+	}{{"one", "a", at(1, 0, 0)}, {"one", "x", at(9, 0, 0)}, {"two", "b", at(1, 0, 0)}, {"two", "y", at(1, 0, 0)}} {
+		testkit.Insert(t, coll, testkit.D("_id", bucket.id, "series", bucket.series, "start", bucket.start, "count", 1,
+			"measurements", bson.A{reading{bucket.start, 1}}))
+	}
+	testkit.Done(t, 3)(b.Archive(t.Context(), at(5, 0, 0), archived, nil))
+	for coll, want := range map[*mongo.Collection][]string{coll: {"x"}, archived: {"a", "b", "y"}} {
+		var got []string
+		must(t, coll.Distinct(t.Context(), "series", bson.D{}).Decode(&got))
+		slices.Sort(got)
+		diff(t, want, got)
+	}
 }
 
 // Buckets that another program made, with its own _ids, are read with ours.

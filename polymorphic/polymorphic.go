@@ -211,13 +211,17 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 	return target.Elem().Interface().(I), nil
 }
 
-// Find is the driver's Find; it decodes the documents by their kinds. A nil filter selects all.
+// Find is the driver's Find; it decodes the documents by their kinds. A nil filter selects all. A nil collection
+// or what cannot be a filter is ErrInvalid.
 // If a document cannot be decoded, Find yields an error with its _id, and the loop may continue.
 // Any other error ends the sequence.
 //
 // Cost: 1 round trip for each batch, index as the filter's.
 func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[I, error] {
 	ctx = comment.Call(ctx, "polymorphic.Find")
+	if err := cmp.Or(config.Collections("coll", coll), codec.CheckFilter("filter", filter)); err != nil {
+		return fault.Seq("polymorphic: find", fault.Stop[I](err))
+	}
 	return func(yield func(I, error) bool) {
 		var none I
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {

@@ -310,7 +310,7 @@ type core struct {
 
 // only selects the documents of a version. An array is never a version.
 func (c *core) only(version int) bson.D {
-	return expr.D(c.field, append(expr.Op("$in", c.forms(version)), expr.Op("$not", expr.Op("$type", "array"))...))
+	return expr.D(c.field, append(expr.Op("$in", c.forms(version)), expr.Element("$not", expr.AnArray)))
 }
 
 func (c *core) encode(v any) (bson.Raw, error) {

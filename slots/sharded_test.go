@@ -95,4 +95,11 @@ func TestSharded(t *testing.T) {
 	for _, name := range []string{"a", "x"} {
 		testkit.Equal(t, 0, len(testkit.Collect(t, s.Range(t.Context(), name, time.Time{}, time.Time{}))))
 	}
+
+	// Of two documents with one _id, Adopt takes the one that it is asked for.
+	for _, name := range []string{"a", "x"} {
+		testkit.Insert(t, coll, testkit.D("_id", "same", "series", name, "start", "2019-02-05", "data", testkit.D("1", testkit.D("2", weather{5, 5}))))
+	}
+	testkit.Done(t, 1)(s.Adopt(t.Context(), nil, &mongopatterns.Work{Filter: bson.M{"series": "x"}}))
+	testkit.Done(t, 1)(s.Adopt(t.Context(), nil, nil))
 }

@@ -733,7 +733,7 @@ func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) 
 	if err != nil {
 		return result, err
 	}
-	docs = slices.DeleteFunc(docs, func(doc bson.Raw) bool { return value.Lookup(doc, g.Start).Type != bson.TypeString })
+	docs = slices.DeleteFunc(g.Only(found, docs), func(doc bson.Raw) bool { return value.Lookup(doc, g.Start).Type != bson.TypeString })
 	result.Skipped = int64(len(found) - len(docs))
 	converted, err := g.convert(docs, parse, w, &result)
 	if err != nil || len(converted) == 0 {

@@ -43,7 +43,7 @@ func (s *store) bareExpr() any {
 // bareUnder is the filter for the bare nodes with a condition for their parent. It excludes parents that are arrays,
 // because an equality would match their elements.
 func (s *store) bareUnder(parent any) bson.D {
-	return append(s.in(), append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.Op("$type", "array"))}))...)
+	return append(s.in(), append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.AnArray)}))...)
 }
 
 // checkDeletable refuses a node without the derived field, even if it names no parent. It may be a document of

@@ -91,7 +91,7 @@ func (s *store) except(field string) bson.D {
 	if field != s.o.ParentField {
 		return nil
 	}
-	return expr.Op("$nor", bson.A{expr.D(field, expr.Op("$type", "array"))})
+	return expr.Op("$nor", bson.A{expr.D(field, expr.AnArray)})
 }
 
 func (s *store) parentHandOver(x node, heir *node) []mongo.WriteModel {

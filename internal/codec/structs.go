@@ -218,11 +218,25 @@ func (c Codec) omits(t reflect.Type, path string) bool {
 			if zeroer || c.BSON != nil && c.BSON.OmitZeroStruct {
 				return true
 			}
+		case reflect.Array: // the driver looks at the length
+			if zeroer || f.Type.Len() == 0 {
+				return true
+			}
 		default:
 			return true
 		}
 	}
-	return below != "" && c.omits(f.Type, below)
+	return below != "" && c.inside().omits(f.Type, below)
+}
+
+// inside is the codec of what is inside a field: the option OmitEmpty is only for the fields of the document itself.
+func (c Codec) inside() Codec {
+	if c.BSON != nil && c.BSON.OmitEmpty {
+		own := *c.BSON
+		own.OmitEmpty = false
+		c.BSON = &own
+	}
+	return c
 }
 
 // CheckMore is CheckDocuments for documents to which the package adds fields: an inline map must be able to hold them.

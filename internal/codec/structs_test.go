@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,16 +148,21 @@ func TestCheckKeptAsTheDriver(t *testing.T) {
 		P       *int                `bson:"p,omitempty"`
 		PStruct *inner              `bson:"pstruct,omitempty"`
 		PPrice  *bson.Decimal128    `bson:"pprice,omitempty"`
+		UUID    [16]byte            `bson:"uuid,omitempty"`
+		None    [0]byte             `bson:"none,omitempty"`
+		ID      bson.ObjectID       `bson:"id,omitempty"`
+		Plain   inner
 	}{Any: bson.Decimal128{}, Named: 0, Methods: bson.Decimal128{}, Encoded: zero{}, P: new(int), PStruct: new(inner), PPrice: new(bson.Decimal128)}
-	for _, c := range []codec.Codec{{}, {BSON: &options.BSONOptions{OmitZeroStruct: true}}} {
+	for _, c := range []codec.Codec{{}, {BSON: &options.BSONOptions{OmitZeroStruct: true}}, {BSON: &options.BSONOptions{OmitEmpty: true}},
+		{BSON: &options.BSONOptions{OmitEmpty: true, OmitZeroStruct: true}}} {
 		raw, err := c.Document(zeros)
 		if err != nil {
 			t.Fatal(err)
 		}
 		names, _ := c.Fields(reflect.TypeOf(zeros))
-		for _, name := range names {
+		for _, name := range append(names, "struct.a", "pstruct.a", "plain.a") {
 			err := c.CheckKept(reflect.TypeOf(zeros), "path", name)
-			if stored := raw.Lookup(name).Type != 0; stored != (err == nil) {
+			if stored := raw.Lookup(strings.Split(name, ".")...).Type != 0; stored != (err == nil) {
 				t.Errorf("%q with %+v: stored %v, but %v", name, c.BSON, stored, err)
 			}
 		}

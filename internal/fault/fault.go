@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -190,7 +191,7 @@ func Refuse(err error) error { return &refusal{err} }
 // Refused reports whether the server refuses this write and would refuse it again, because the document is
 // too large, or because of a validator or a unique index. It is false for errors of the connection, the
 // transaction, the time or the privileges: the same write may succeed later, or every other write would
-// fail too.
+// fail too. Of a bulk write, every write that failed must be refused so.
 func Refused(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
@@ -211,12 +212,8 @@ func Refused(err error) bool {
 			return false
 		}
 	}
-	for _, code := range server.ErrorCodes() {
-		if !general[code] && !interrupted[code] && !passing[code] {
-			return true
-		}
-	}
-	return false
+	codes := server.ErrorCodes()
+	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return general[code] || interrupted[code] || passing[code] })
 }
 
 // general are the codes that are not about one document, besides those of an interruption and those that pass.

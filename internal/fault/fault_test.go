@@ -82,12 +82,19 @@ func TestRefused(t *testing.T) {
 	write := func(code int) error {
 		return mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: code}}}
 	}
+	bulk := func(codes ...int) (err mongo.BulkWriteException) {
+		for _, code := range codes {
+			err.WriteErrors = append(err.WriteErrors, mongo.BulkWriteError{WriteError: mongo.WriteError{Code: code}})
+		}
+		return err
+	}
 	for _, test := range []struct {
 		err  error
 		want bool
 	}{
+		{bulk(121), true}, {bulk(121, 11000), true}, {bulk(121, 365), false}, {bulk(11602, 11000), false}, {bulk(), false},
 		{write(11000), true}, {write(121), true}, {write(17419), true}, {mongo.CommandError{Code: 10334}, true},
-		{fmt.Errorf("x: %w", write(14)), true}, {mongo.BulkWriteException{WriteErrors: []mongo.BulkWriteError{{WriteError: mongo.WriteError{Code: 121}}}}, true},
+		{fmt.Errorf("x: %w", write(14)), true},
 		{fmt.Errorf("x: %w", fault.Refuse(errors.New("local"))), true}, {nil, false}, {errors.New("local"), false}, {context.Canceled, false}, {context.DeadlineExceeded, false},
 		{mongo.CommandError{Code: 112}, false}, {mongo.CommandError{Code: 189}, false}, {mongo.CommandError{Code: 13}, false},
 		{write(371), false}, {mongo.CommandError{Code: 43}, false}, {mongo.CommandError{Code: 175}, false}, {write(14031), false},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,6 +81,7 @@ func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bs
 // not isolate that read.
 func (f *Frame) moveIn(ctx context.Context, target *comment.Collection, found []bson.Raw, arrive Arrive) (int, error) {
 	docs, err := transfer.ByID(ctx, f.Coll, found, nil)
+	docs = f.Only(found, docs)
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
@@ -94,8 +96,18 @@ func (f *Frame) moveIn(ctx context.Context, target *comment.Collection, found []
 	return len(docs), transfer.Exchange(ctx, f.Coll, target, arrivals, deletes, int64(len(docs)))
 }
 
-// Insert is the Arrive that inserts documents. A document whose _id exists in the archive gets a new one,
-// because reads do not depend on the _id.
+// Only returns those of docs that are among the found ones. On shards documents of several places can have one _id.
+func (f *Frame) Only(found, docs []bson.Raw) []bson.Raw {
+	key := func(doc bson.Raw) [2]string { return [2]string{value.Key(doc.Lookup("_id")), f.KeyOf(doc)} }
+	among := map[[2]string]bool{}
+	for _, doc := range found {
+		among[key(doc)] = true
+	}
+	return slices.DeleteFunc(docs, func(doc bson.Raw) bool { return !among[key(doc)] })
+}
+
+// Insert is the Arrive that inserts documents. A document whose _id exists in the archive, or that another document has
+// too, gets a new one, because reads do not depend on the _id.
 func Insert(ctx context.Context, archive *comment.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
 	there, err := transfer.ByID(ctx, archive, docs, expr.D("_id", 1))
 	if err != nil {
@@ -109,9 +121,11 @@ func Insert(ctx context.Context, archive *comment.Collection, docs []bson.Raw) (
 		if field := value.Replaced(doc); field != "" {
 			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: the server would replace the empty timestamp in %q", fault.ErrMalformed, field)))
 		}
-		if taken[value.Key(doc.Lookup("_id"))] {
+		key := value.Key(doc.Lookup("_id"))
+		if taken[key] {
 			doc = value.With(doc, value.Element{Name: "_id", Value: value.NewID()})
 		}
+		taken[key] = true
 		inserts = append(inserts, mongo.NewInsertOneModel().SetDocument(doc))
 	}
 	return inserts, nil
