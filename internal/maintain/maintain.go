@@ -284,7 +284,7 @@ func Orphans(ctx context.Context, coll, parents *comment.Collection, field strin
 	onlyID := expr.D("_id", 1)
 	lost := mongo.Pipeline{group,
 		expr.Op("$lookup", expr.D("from", parents.Name(), "localField", "_id", "foreignField", "_id",
-			"pipeline", bson.A{expr.Op("$project", onlyID)}, "as", "parent")),
+			"pipeline", parents.Scope().Stages(mongo.Pipeline{expr.Op("$project", onlyID)}), "as", "parent")),
 		expr.Op("$match", expr.D("parent", bson.A{})),
 	}
 	return Check(ctx, coll, work, Scan{Pipeline: lost}, func(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
