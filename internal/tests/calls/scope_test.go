@@ -16,10 +16,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/split"
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"schemaversion"}
+var scoped = []string{"schemaversion", "split"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -30,6 +31,7 @@ var (
 // were given: lists, upkeep and insertions without a parent. All others return ErrNotFound.
 var tenantless = []string{
 	"schemaversion.Collection.Insert", "schemaversion.Collection.Migrate", "schemaversion.Collection.Find", "schemaversion.Collection.Status",
+	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
 
 // rowsInScopes are the calls of the packages with a Scope.
@@ -186,17 +188,23 @@ func TestCallsBesideAnotherTenant(t *testing.T) {
 func TestScopes(t *testing.T) {
 	db := mongotest.Database(t)
 	c, d := db.Collection("c"), db.Collection("d")
-	_ = d
 	other, update := testkit.D("_id", 1, "tenant", "b"), testkit.D("$set", testkit.D("tenant", "b"))
 	opens := map[string]func(s bson.D) (mongopatterns.Sharder, error){
 		"schemaversion": func(s bson.D) (mongopatterns.Sharder, error) {
 			return schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: s})
+		},
+		"split": func(s bson.D) (mongopatterns.Sharder, error) {
+			return split.New[int, bson.D, bson.D](c, d, &split.Options{IDField: "of", ColdFields: []string{"cold"}, Scope: s})
 		},
 	}
 	writes := map[string]func(ctx context.Context, h mongopatterns.Sharder) []error{
 		"schemaversion": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			v := h.(*schemaversion.Collection[bson.D])
 			return []error{testkit.ErrorOf(v.Insert(ctx, other)), testkit.ErrorOf(v.Encode(other)), v.Update(ctx, 1, update)}
+		},
+		"split": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			s := h.(*split.Split[int, bson.D, bson.D])
+			return []error{s.Insert(ctx, 1, other, bson.D{}), s.Insert(ctx, 1, bson.D{}, other), s.Update(ctx, 1, update, nil), s.Update(ctx, 1, nil, update)}
 		},
 	}
 	for _, name := range scoped {
