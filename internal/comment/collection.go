@@ -26,11 +26,21 @@ func On(coll *mongo.Collection) *Collection {
 	return &Collection{driver: coll}
 }
 
-// In is c with the documents of a scope, whatever scope it had.
-func (c *Collection) In(s *scope.Scope) *Collection { return &Collection{c.driver, s} }
+// In is c with the documents of a scope, whatever scope it had; nil stays nil.
+func (c *Collection) In(s *scope.Scope) *Collection {
+	if c == nil {
+		return nil
+	}
+	return &Collection{c.driver, s}
+}
 
 // Scope is the scope of the documents, nil for all.
-func (c *Collection) Scope() *scope.Scope { return c.scope }
+func (c *Collection) Scope() *scope.Scope {
+	if c == nil {
+		return nil
+	}
+	return c.scope
+}
 
 // Driver is c as the driver's, with all documents.
 func (c *Collection) Driver() *mongo.Collection {

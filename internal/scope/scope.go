@@ -95,12 +95,15 @@ func (s *Scope) Match(filter bson.D) bson.D {
 	return slices.Concat(s.equal, filter)
 }
 
-// Filter is Match for any filter that the driver takes.
+// Filter is Match for any filter that the driver takes, also for one that Match returned.
 func (s *Scope) Filter(filter any) any {
 	if s == nil {
 		return filter
 	}
 	d, ok := filter.(bson.D)
+	if len(d) >= len(s.equal) && reflect.DeepEqual(d[:len(s.equal)], s.equal) {
+		return d
+	}
 	if ok && !slices.ContainsFunc(d, func(e bson.E) bool { return s.Has(e.Key) }) {
 		return s.Match(d)
 	}

@@ -63,6 +63,7 @@ func TestFilter(t *testing.T) {
 	other := testkit.D("tenant", "b")
 	same(t, "another tenant", s.Filter(other), testkit.D("$and", bson.A{all, other}))
 	same(t, "a map", s.Filter(bson.M{"n": 1}), testkit.D("$and", bson.A{all, bson.M{"n": 1}}))
+	same(t, "twice", s.Filter(s.Match(testkit.D("_id", 1))), s.Match(testkit.D("_id", 1)))
 	same(t, "the scope afterwards", s.Filter(nil), all)
 }
 
