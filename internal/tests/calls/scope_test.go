@@ -12,15 +12,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"schemaversion", "split"}
+var scoped = []string{"archive", "paging", "schemaversion", "split"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -30,6 +32,7 @@ var (
 // tenantless are the calls that do something without a document of the tenant, or say nothing about the documents that they
 // were given: lists, upkeep and insertions without a parent. All others return ErrNotFound.
 var tenantless = []string{
+	"archive.Archive.Move", "archive.Archive.Restore", "archive.Archive.Repair", "archive.Archive.Check", "paging.Pager.Page", "paging.Pager.All",
 	"schemaversion.Collection.Insert", "schemaversion.Collection.Migrate", "schemaversion.Collection.Find", "schemaversion.Collection.Status",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
@@ -192,6 +195,13 @@ func TestScopes(t *testing.T) {
 	opens := map[string]func(s bson.D) (mongopatterns.Sharder, error){
 		"schemaversion": func(s bson.D) (mongopatterns.Sharder, error) {
 			return schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: s})
+		},
+		"archive": func(s bson.D) (mongopatterns.Sharder, error) {
+			return archive.New(c, d, &archive.Options{TimeField: "at", Scope: s,
+				Companions: []archive.Companion{{Live: db.Collection("e"), Archived: db.Collection("f"), Field: "of"}}})
+		},
+		"paging": func(s bson.D) (mongopatterns.Sharder, error) {
+			return paging.New[bson.D](c, testkit.D("n", 1), &paging.Options{Scope: s, Equality: []string{"m"}})
 		},
 		"split": func(s bson.D) (mongopatterns.Sharder, error) {
 			return split.New[int, bson.D, bson.D](c, d, &split.Options{IDField: "of", ColdFields: []string{"cold"}, Scope: s})
