@@ -19,10 +19,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/subset"
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "paging", "schemaversion", "split"}
+var scoped = []string{"archive", "paging", "schemaversion", "split", "subset"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -34,6 +35,7 @@ var (
 var tenantless = []string{
 	"archive.Archive.Move", "archive.Archive.Restore", "archive.Archive.Repair", "archive.Archive.Check", "paging.Pager.Page", "paging.Pager.All",
 	"schemaversion.Collection.Insert", "schemaversion.Collection.Migrate", "schemaversion.Collection.Find", "schemaversion.Collection.Status",
+	"subset.Subset.Adopt", "subset.Subset.Repair", "subset.Subset.Check", "subset.Subset.All",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
 
@@ -206,11 +208,18 @@ func TestScopes(t *testing.T) {
 		"split": func(s bson.D) (mongopatterns.Sharder, error) {
 			return split.New[int, bson.D, bson.D](c, d, &split.Options{IDField: "of", ColdFields: []string{"cold"}, Scope: s})
 		},
+		"subset": func(s bson.D) (mongopatterns.Sharder, error) {
+			return subset.New[int, bson.D](c, d, &subset.Options{Scope: s})
+		},
 	}
 	writes := map[string]func(ctx context.Context, h mongopatterns.Sharder) []error{
 		"schemaversion": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			v := h.(*schemaversion.Collection[bson.D])
 			return []error{testkit.ErrorOf(v.Insert(ctx, other)), testkit.ErrorOf(v.Encode(other)), v.Update(ctx, 1, update)}
+		},
+		"subset": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			s := h.(*subset.Subset[int, bson.D])
+			return []error{testkit.ErrorOf(s.Insert(ctx, 1, other)), s.Update(ctx, 1, 1, update)}
 		},
 		"split": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			s := h.(*split.Split[int, bson.D, bson.D])
