@@ -20,10 +20,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "paging", "schemaversion", "split", "subset"}
+var scoped = []string{"archive", "paging", "schemaversion", "split", "subset", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -36,6 +37,8 @@ var tenantless = []string{
 	"archive.Archive.Move", "archive.Archive.Restore", "archive.Archive.Repair", "archive.Archive.Check", "paging.Pager.Page", "paging.Pager.All",
 	"schemaversion.Collection.Insert", "schemaversion.Collection.Migrate", "schemaversion.Collection.Find", "schemaversion.Collection.Status",
 	"subset.Subset.Adopt", "subset.Subset.Repair", "subset.Subset.Check", "subset.Subset.All",
+	"versioning.History.Insert", "versioning.History.Adopt", "versioning.History.AdoptRevisions", "versioning.History.Prune",
+	"versioning.History.RevisionsBefore", "versioning.History.Repair", "versioning.History.Check",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
 
@@ -211,6 +214,9 @@ func TestScopes(t *testing.T) {
 		"subset": func(s bson.D) (mongopatterns.Sharder, error) {
 			return subset.New[int, bson.D](c, d, &subset.Options{Scope: s})
 		},
+		"versioning": func(s bson.D) (mongopatterns.Sharder, error) {
+			return versioning.New[int, bson.D](c, d, &versioning.Options{Scope: s})
+		},
 	}
 	writes := map[string]func(ctx context.Context, h mongopatterns.Sharder) []error{
 		"schemaversion": func(ctx context.Context, h mongopatterns.Sharder) []error {
@@ -220,6 +226,15 @@ func TestScopes(t *testing.T) {
 		"subset": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			s := h.(*subset.Subset[int, bson.D])
 			return []error{testkit.ErrorOf(s.Insert(ctx, 1, other)), s.Update(ctx, 1, 1, update)}
+		},
+		"versioning": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			d := h.(*versioning.History[int, bson.D])
+			_, inserted := d.Insert(ctx, other, versioning.Change{})
+			_, saved := d.Save(ctx, testkit.Must(d.Insert(ctx, testkit.D("_id", 2, "n", 1), versioning.Change{})), versioning.Change{})
+			testkit.OK(t, saved)
+			_, edited := d.Edit(ctx, 2, func(doc *bson.D) error { *doc = testkit.D("_id", 2, "tenant", "b"); return nil }, versioning.Change{})
+			_, dropped := d.Edit(ctx, 2, func(doc *bson.D) error { *doc = testkit.D("_id", 2); return nil }, versioning.Change{})
+			return []error{inserted, edited, dropped}
 		},
 		"split": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			s := h.(*split.Split[int, bson.D, bson.D])
