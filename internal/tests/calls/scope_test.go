@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -16,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
@@ -24,7 +26,7 @@ import (
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "paging", "schemaversion", "split", "subset", "versioning"}
+var scoped = []string{"archive", "outlier", "paging", "schemaversion", "split", "subset", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -39,6 +41,7 @@ var tenantless = []string{
 	"subset.Subset.Adopt", "subset.Subset.Repair", "subset.Subset.Check", "subset.Subset.All",
 	"versioning.History.Insert", "versioning.History.Adopt", "versioning.History.AdoptRevisions", "versioning.History.Prune",
 	"versioning.History.RevisionsBefore", "versioning.History.Repair", "versioning.History.Check",
+	"outlier.Lists.Adopt", "outlier.Lists.Repair", "outlier.Lists.Check", "outlier.Lists.Distribution",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
 
@@ -192,6 +195,38 @@ func TestCallsBesideAnotherTenant(t *testing.T) {
 	}
 }
 
+// The filters and pipelines that a package returns for the caller's own commands name the tenant, once for each collection.
+func TestFiltersInScopes(t *testing.T) {
+	db := testkit.Offline(t)
+	c, d, at := db.Collection("c"), db.Collection("d"), time.Unix(1, 0)
+	a := testkit.Must(archive.New(c, d, &archive.Options{Scope: ours}))
+	dated := testkit.Must(archive.New(c, d, &archive.Options{TimeField: "at", Scope: ours}))
+	l := testkit.Must(outlier.New[int, int](c, d, &outlier.Options{Scope: ours}))
+	v := testkit.Must(schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: ours}))
+	s := testkit.Must(split.New[int, bson.D, bson.D](c, d, &split.Options{ColdFields: []string{"cold"}, Scope: ours}))
+	r := testkit.Must(subset.New[int, bson.D](c, d, &subset.Options{Scope: ours}))
+	h := testkit.Must(versioning.New[int, bson.D](c, d, &versioning.Options{Scope: ours}))
+	for name, in := range map[string]struct {
+		what any
+		n    int
+	}{
+		"archive.BeforeFilter": {a.BeforeFilter(at), 1}, "archive.BeforeFilter, dated": {dated.BeforeFilter(at), 1},
+		"archive.ArchivedFilter": {a.ArchivedFilter(), 1}, "archive.LiveFilter": {a.LiveFilter(), 1},
+		"outlier.Filter": {l.Filter(1), 1}, "outlier.OverflowFilter": {l.OverflowFilter(1), 1}, "outlier.OutliersFilter": {l.OutliersFilter(), 1},
+		"outlier.ItemsPipeline": {l.ItemsPipeline(nil), 2}, "outlier.ContainingPipeline": {testkit.Must(l.ContainingPipeline(1)), 2},
+		"schemaversion.Filter": {v.Filter(func(int) bson.D { return bson.D{} }), 1},
+		"split.HotFilter":      {s.HotFilter(1), 1}, "split.ColdFilter": {s.ColdFilter(1), 1},
+		"split.JoinPipeline": {s.JoinPipeline(), 2}, // its $lookup, and the fields that both documents have
+		"subset.ItemsFilter": {r.ItemsFilter(1), 1},
+		"versioning.Filter":  {h.Filter(1), 1}, "versioning.RevisionsFilter": {h.RevisionsFilter(1), 1},
+	} {
+		text := testkit.Value[[]byte](t)(bson.MarshalExtJSON(testkit.D("v", in.what), false, false))
+		if n := strings.Count(string(text), `"tenant"`); n != in.n {
+			t.Errorf("%s names the tenant %d times: %s", name, n, text)
+		}
+	}
+}
+
 // A tenant is part of each index and shard key, is not _id, and has a value. Documents and updates cannot name another.
 func TestScopes(t *testing.T) {
 	db := mongotest.Database(t)
@@ -216,6 +251,9 @@ func TestScopes(t *testing.T) {
 		},
 		"versioning": func(s bson.D) (mongopatterns.Sharder, error) {
 			return versioning.New[int, bson.D](c, d, &versioning.Options{Scope: s})
+		},
+		"outlier": func(s bson.D) (mongopatterns.Sharder, error) {
+			return outlier.New[int, int](c, d, &outlier.Options{ElementIndex: true, Scope: s})
 		},
 	}
 	writes := map[string]func(ctx context.Context, h mongopatterns.Sharder) []error{
