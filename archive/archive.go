@@ -2,18 +2,21 @@ package archive
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -37,6 +40,10 @@ type Options struct {
 	// MarkField is a field that only archived documents have, with the time of the move. It must not be a
 	// field of yours. Default "archived_at".
 	MarkField string
+	// Scope separates several tenants in the same collections, those of Companions included. Its fields are part of
+	// every filter and start every index. The values are strings, numbers and similar. Null, an array or a regular
+	// expression is refused. Default none: all documents of the collections.
+	Scope bson.D
 	// Companions are the collections whose documents move with those of the Archive. Default: none.
 	Companions []Companion
 }
@@ -45,13 +52,14 @@ type Options struct {
 // opts may be nil.
 func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error) {
 	defer fault.In(&err, "archive.New")
-	a = &Archive{live: comment.On(live), archived: comment.On(archived)}
+	a = &Archive{}
 	if opts != nil {
 		a.opts = *opts
 	}
+	a.opts.Scope = slices.Clone(a.opts.Scope)
 	// _id is no option, but no option may lie inside it.
 	id := "_id"
-	of := []config.Setting{config.Name("Options.MarkField", &a.opts.MarkField, "archived_at")}
+	of := append(config.Scope(a.opts.Scope), config.Name("Options.MarkField", &a.opts.MarkField, "archived_at"))
 	if a.opts.TimeField != "" && a.opts.TimeField != id {
 		of = append(of, config.Path("Options.TimeField", &a.opts.TimeField, ""))
 	} else {
@@ -60,8 +68,16 @@ func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error
 	if err := config.Apply(append(of, config.Name("_id", &id, ""))...); err != nil {
 		return nil, err
 	}
+	tenant, err := scope.New(codec.Codec{}, a.opts.Scope)
+	if err != nil {
+		return nil, err
+	}
+	a.live, a.archived = comment.On(live).In(tenant), comment.On(archived).In(tenant)
 	return a, a.join()
 }
+
+// keyed is the keys of an index or of a shard key on a field.
+func (a *Archive) keyed(field string) bson.D { return a.live.Scope().Keys(expr.D(field, 1)) }
 
 // near reports whether a collection is in the database of the live one.
 func (a *Archive) near(coll *comment.Collection) bool {
@@ -69,15 +85,15 @@ func (a *Archive) near(coll *comment.Collection) bool {
 }
 
 // Indexes returns the index on TimeField in the live collection, unless TimeField is _id, and those on the
-// fields of companions, on both sides. It leaves out collections of other databases than the live one's.
+// fields of companions, on both sides. All begin with the scope. It leaves out collections of other databases than the live one's.
 func (a *Archive) Indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
 	if a.opts.TimeField != "_id" {
-		out[a.live.Name()] = []mongo.IndexModel{{Keys: expr.D(a.opts.TimeField, 1)}}
+		out[a.live.Name()] = []mongo.IndexModel{{Keys: a.keyed(a.opts.TimeField)}}
 	}
 	for field, coll := range a.followed() {
 		if field != "_id" && a.near(coll) {
-			out[coll.Name()] = []mongo.IndexModel{{Keys: expr.D(field, 1)}}
+			out[coll.Name()] = []mongo.IndexModel{{Keys: a.keyed(field)}}
 		}
 	}
 	return out
@@ -100,7 +116,7 @@ func (a *Archive) EnsureIndexes(ctx context.Context) (err error) {
 		return err
 	}
 	if a.opts.TimeField != "_id" {
-		if err := indexes.Ensure(ctx, a.live.Driver(), []mongo.IndexModel{{Keys: expr.D(a.opts.TimeField, 1)}}); err != nil {
+		if err := indexes.Ensure(ctx, a.live.Driver(), []mongo.IndexModel{{Keys: a.keyed(a.opts.TimeField)}}); err != nil {
 			return err
 		}
 	}
@@ -108,23 +124,23 @@ func (a *Archive) EnsureIndexes(ctx context.Context) (err error) {
 		if field == "_id" {
 			continue
 		}
-		if err := indexes.EnsureFirst(ctx, coll.Driver(), field); err != nil {
+		if err := indexes.EnsureFirst(ctx, coll.Driver(), a.keyed(field)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ShardKey returns the recommended shard keys: _id of both collections, and the fields of companions. It leaves out
-// collections of other databases than the live one's.
+// ShardKey returns the recommended shard keys: _id of both collections, and the fields of companions, behind the scope.
+// It leaves out collections of other databases than the live one's.
 func (a *Archive) ShardKey() map[string]bson.D {
-	out := map[string]bson.D{a.live.Name(): expr.D("_id", 1)}
+	out := map[string]bson.D{a.live.Name(): a.keyed("_id")}
 	if a.near(a.archived) {
-		out[a.archived.Name()] = expr.D("_id", 1)
+		out[a.archived.Name()] = a.keyed("_id")
 	}
 	for field, coll := range a.followed() {
 		if a.near(coll) {
-			out[coll.Name()] = expr.D(field, 1)
+			out[coll.Name()] = a.keyed(field)
 		}
 	}
 	return out
@@ -134,11 +150,11 @@ func (a *Archive) ShardKey() map[string]bson.D {
 // TimeField.
 func (a *Archive) BeforeFilter(t time.Time) bson.D {
 	if a.opts.TimeField == "_id" {
-		return expr.D("_id", expr.Op("$lt", firstID(t)))
+		return a.live.Scope().Match(expr.D("_id", expr.Op("$lt", firstID(t))))
 	}
 	// The second condition excludes arrays that hold a later date, too.
 	at := bson.DateTime(value.Millis(t))
-	return expr.D(a.opts.TimeField, expr.D("$lt", at, "$not", expr.Op("$gte", at)))
+	return a.live.Scope().Match(expr.D(a.opts.TimeField, expr.D("$lt", at, "$not", expr.Op("$gte", at))))
 }
 
 // firstID returns the smallest ObjectID of the first second at or after t.
@@ -156,12 +172,12 @@ func firstID(t time.Time) (id bson.ObjectID) {
 
 // ArchivedFilter selects archived documents among those of both sides, as in an aggregation with $unionWith.
 func (a *Archive) ArchivedFilter() bson.D {
-	return expr.D(a.opts.MarkField, expr.Op("$exists", true))
+	return a.live.Scope().Match(expr.D(a.opts.MarkField, expr.Op("$exists", true)))
 }
 
 // LiveFilter selects live documents among those of both sides.
 func (a *Archive) LiveFilter() bson.D {
-	return expr.D(a.opts.MarkField, expr.Op("$exists", false))
+	return a.live.Scope().Match(expr.D(a.opts.MarkField, expr.Op("$exists", false)))
 }
 
 // Move moves the live documents that old selects into the archive. Each batch is a transaction, so every document

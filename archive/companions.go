@@ -47,6 +47,7 @@ type companion struct {
 
 // join checks the fields of companions, and that no collection is used twice.
 func (a *Archive) join() error {
+	tenant := a.live.Scope()
 	named := []any{"live", a.live.Driver(), "archived", a.archived.Driver()}
 	for i := range a.opts.Companions {
 		c := a.opts.Companions[i]
@@ -58,7 +59,7 @@ func (a *Archive) join() error {
 			return err
 		}
 		named = append(named, option+".Live", c.Live, option+".Archived", c.Archived)
-		a.companions = append(a.companions, companion{comment.On(c.Live), comment.On(c.Archived), c.Field})
+		a.companions = append(a.companions, companion{comment.On(c.Live).In(tenant), comment.On(c.Archived).In(tenant), c.Field})
 	}
 	return config.OfOneClient(named...)
 }

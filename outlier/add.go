@@ -275,7 +275,7 @@ func (c *core) holdsAny(xs []bson.RawValue) bson.D {
 // lookup is a $lookup of the overflow documents of each parent.
 func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 	return expr.Op("$lookup", expr.D("from", c.overflow.Name(), "localField", "_id", "foreignField", c.o.ParentField,
-		"pipeline", pipeline, "as", as))
+		"pipeline", c.overflow.Scope().Stages(pipeline), "as", as))
 }
 
 // spill adds to a parent without room, in a transaction that moves elements out. It is not done

@@ -212,7 +212,7 @@ func (c *core) strays() maintain.Scan {
 	return maintain.Scan{Pipeline: mongo.Pipeline{
 		expr.Op("$group", expr.D("_id", c.lostParent())),
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
-			"pipeline", mongo.Pipeline{expr.Op("$match", c.suspects(nil).Filter), id},
+			"pipeline", c.coll.Scope().Stages(mongo.Pipeline{expr.Op("$match", c.suspects(nil).Filter), id}),
 			"as", "parent")),
 		expr.Op("$match", expr.D("parent", expr.Op("$size", 0))),
 		id,
@@ -393,10 +393,10 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 	overflow := maintain.Scan{Pipeline: mongo.Pipeline{
 		expr.Op("$group", expr.D("_id", c.lostParent())),
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id", "as", "parent",
-			"pipeline", mongo.Pipeline{
+			"pipeline", c.coll.Scope().Stages(mongo.Pipeline{
 				expr.Op("$match", append(slices.Clip(c.x.typical), expr.Element("$expr", expr.Op("$not", bson.A{wrong})))),
 				expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", expr.Literal(false))),
-			})),
+			}))),
 		expr.Op("$unwind", "$parent"),
 		expr.Op("$replaceRoot", expr.D("newRoot", "$parent")),
 	}}

@@ -3,6 +3,7 @@ package outlier
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -60,6 +61,12 @@ type Options struct {
 	// Default false.
 	ElementIndex bool
 
+	// Scope separates several tenants in the same collections. Its fields are part of every filter, start every
+	// index and are stored in every overflow document. The values are strings, numbers and similar. Null, an
+	// array or a regular expression is refused. A parent of another tenant is not found. Default none: all documents of
+	// the collections.
+	Scope bson.D
+
 	// Registry and BSON encode IDs and elements and decode elements. By default BSON is what the client has. The
 	// client's registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two.
 	// Default nil: the driver's.
@@ -79,7 +86,8 @@ func (o *Options) complete() (Options, error) {
 	moved := array + "_moved"
 	out.MaxCount, out.MaxBytes = cmp.Or(out.MaxCount, 1000), cmp.Or(out.MaxBytes, 8<<20)
 	out.FoldBack = cmp.Or(out.FoldBack, int(int64(out.MaxCount)*3/4))
-	err := config.Apply(
+	out.Scope = slices.Clone(out.Scope)
+	err := config.Apply(append(config.Scope(out.Scope),
 		config.Name("_id", &id, ""),
 		config.Name("Options.ArrayField", &out.ArrayField, array),
 		config.Name("Options.FlagField", &out.FlagField, array+"_overflow"),
@@ -90,7 +98,7 @@ func (o *Options) complete() (Options, error) {
 		config.Number("Options.MaxCount", &out.MaxCount, 0, 1, math.MaxInt32),
 		config.Number("Options.MaxBytes", &out.MaxBytes, 0, 1, largestBytes),
 		config.Number("Options.OverflowMaxCount", &out.OverflowMaxCount, out.MaxCount, 1, math.MaxInt32),
-		config.Number("Options.OverflowMaxBytes", &out.OverflowMaxBytes, out.MaxBytes, 1, largestBytes))
+		config.Number("Options.OverflowMaxBytes", &out.OverflowMaxBytes, out.MaxBytes, 1, largestBytes))...)
 	if err == nil && out.FoldBack >= out.MaxCount {
 		err = fault.Invalid("Options.FoldBack: it must be less than Options.MaxCount, %d", out.MaxCount)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -73,20 +74,24 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[I
 	if err != nil {
 		return nil, err
 	}
-	return &Lists[ID, E]{core{cursor.Primary(comment.On(coll)), cursor.Primary(comment.On(overflow)), o,
-		codec.Of(coll, o.Registry, o.BSON), o.fixed()}}, nil
+	c := codec.Of(coll, o.Registry, o.BSON)
+	of, err := scope.New(c, o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	return &Lists[ID, E]{core{cursor.Primary(comment.On(coll).In(of)), cursor.Primary(comment.On(overflow).In(of)), o, c, o.fixed()}}, nil
 }
 
-// Indexes returns the indexes by collection. The parents have the partial index {items_overflow: 1}
+// Indexes returns the indexes by collection. All begin with the scope. The parents have the partial index {items_overflow: 1}
 // of outliers only. The overflow documents have {parent: 1, n: 1}, and with Options.ElementIndex
 // {parent: 1, items: 1}.
 func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
-	o := l.c.o
-	parents := mongo.IndexModel{Keys: expr.D(o.FlagField, 1),
-		Options: options.Index().SetPartialFilterExpression(l.OutliersFilter())}
-	overflow := []mongo.IndexModel{{Keys: expr.D(o.ParentField, 1, o.NumberField, 1)}}
+	o, of := l.c.o, l.c.coll.Scope()
+	parents := mongo.IndexModel{Keys: of.Keys(expr.D(o.FlagField, 1)),
+		Options: options.Index().SetPartialFilterExpression(expr.D(o.FlagField, true))}
+	overflow := []mongo.IndexModel{{Keys: of.Keys(expr.D(o.ParentField, 1, o.NumberField, 1))}}
 	if o.ElementIndex {
-		overflow = append(overflow, mongo.IndexModel{Keys: expr.D(o.ParentField, 1, o.ArrayField, 1)})
+		overflow = append(overflow, mongo.IndexModel{Keys: of.Keys(expr.D(o.ParentField, 1, o.ArrayField, 1))})
 	}
 	return map[string][]mongo.IndexModel{l.c.coll.Name(): {parents}, l.c.overflow.Name(): overflow}
 }
@@ -108,24 +113,29 @@ func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, l.c.coll.Database(), l.Indexes())
 }
 
-// ShardKey returns the recommended shard keys by collection: {_id: 1} for the parents,
+// ShardKey returns the recommended shard keys by collection, behind the scope: {_id: 1} for the parents,
 // {parent: 1} for the overflow documents. Every write filters on them.
 func (l *Lists[ID, E]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{l.c.coll.Name(): expr.D("_id", 1), l.c.overflow.Name(): expr.D(l.c.o.ParentField, 1)}
+	of := l.c.coll.Scope()
+	return map[string]bson.D{l.c.coll.Name(): of.Keys(expr.D("_id", 1)), l.c.overflow.Name(): of.Keys(expr.D(l.c.o.ParentField, 1))}
 }
 
 // Filter selects the parent.
-func (l *Lists[ID, E]) Filter(id ID) bson.D { return expr.D("_id", l.c.codec.Condition(id)) }
+func (l *Lists[ID, E]) Filter(id ID) bson.D {
+	return l.c.coll.Scope().Match(expr.D("_id", l.c.codec.Condition(id)))
+}
 
 // OverflowFilter selects the overflow documents of a parent. Sort them by
 // Options.NumberField.
 func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D {
-	return expr.D(l.c.o.ParentField, l.c.codec.Condition(id))
+	return l.c.coll.Scope().Match(expr.D(l.c.o.ParentField, l.c.codec.Condition(id)))
 }
 
 // OutliersFilter selects the parents that have overflow documents, with the partial
 // index of Indexes.
-func (l *Lists[ID, E]) OutliersFilter() bson.D { return expr.D(l.c.o.FlagField, true) }
+func (l *Lists[ID, E]) OutliersFilter() bson.D {
+	return l.c.coll.Scope().Match(expr.D(l.c.o.FlagField, true))
+}
 
 func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
 	return maintain.Ready(ctx, work, c.coll, c.overflow)

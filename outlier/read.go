@@ -241,7 +241,7 @@ func (l *Lists[ID, E]) ItemsPipeline(filter any) mongo.Pipeline {
 func (c *core) parts(filter any) mongo.Pipeline {
 	const extra, at = "extra", "at"
 	own := expr.D("items", "$items")
-	return mongo.Pipeline{
+	return c.coll.Scope().Stages(mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
 		expr.Op("$project", expr.D("items", c.x.array)),
 		c.lookup(extra, mongo.Pipeline{
@@ -253,7 +253,7 @@ func (c *core) parts(filter any) mongo.Pipeline {
 		expr.Op("$project", expr.D("part", expr.Cond(expr.Op("$gt", "$"+at, 0), bson.A{"$" + extra},
 			expr.Cond(expr.Op("$eq", "$"+at, 0), bson.A{own, "$" + extra}, bson.A{own})))),
 		expr.Op("$unwind", "$part"),
-	}
+	})
 }
 
 // ContainingPipeline yields {_id: <the parent's>}, each once and in no order, for the parents whose
@@ -266,7 +266,7 @@ func (l *Lists[ID, E]) ContainingPipeline(e E) (pipeline mongo.Pipeline, err err
 	if err != nil {
 		return nil, err
 	}
-	match := expr.Op("$match", bson.D{l.c.holds(x)})
+	match := expr.Op("$match", l.c.coll.Scope().Match(bson.D{l.c.holds(x)}))
 	return mongo.Pipeline{
 		match,
 		expr.Op("$project", expr.D("_id", 1)),

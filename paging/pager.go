@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -66,6 +67,7 @@ type core struct {
 	codec      codec.Codec
 	find       options.FindOptions // what opts.Find says, with the projection to send
 	projection projected
+	scope      *scope.Scope
 	collated   bool // under a collation that may take different ids for equal
 	orderHash  hash
 }
@@ -93,8 +95,19 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 	if err := config.Collections("collection", coll); err != nil {
 		return nil, err
 	}
-	p.opts.Equality, p.opts.SigningKeys = slices.Clone(opts.Equality), nil
-	err := config.Apply(
+	p.opts.Scope, p.opts.Equality, p.opts.SigningKeys = slices.Clone(opts.Scope), nil, nil
+	if err := config.Apply(config.Scope(p.opts.Scope)...); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.scope, err = scope.New(p.codec, p.opts.Scope); err != nil {
+		return nil, err
+	}
+	for _, e := range p.opts.Scope {
+		p.opts.Equality = append(p.opts.Equality, e.Key)
+	}
+	p.opts.Equality = append(p.opts.Equality, opts.Equality...)
+	err = config.Apply(
 		config.Number("Options.PageSize", &p.opts.PageSize, defaultPageSize, 1, maxSize),
 		config.Number("Options.Group", &p.opts.Group, defaultGroup, 1, maxGroup),
 		config.Check("sort", func() (err error) {
@@ -145,7 +158,7 @@ func (p *core) checkEquality() error {
 	return nil
 }
 
-// Indexes returns the index that serves the pages. It has Options.Equality, then the sort with
+// Indexes returns the index that serves the pages. It has the scope and Options.Equality, then the sort with
 // `_id`, under the collation of Options.Find, which is part of its name. A sort by `_id` alone
 // needs no index; under a collation the server does it in memory.
 func (p *Pager[T]) Indexes() map[string][]mongo.IndexModel {
@@ -200,8 +213,8 @@ func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, p.core.coll.Database(), p.Indexes())
 }
 
-// ShardKey returns the recommended shard key. It is Options.Equality and `_id`, so that one shard
-// can hold the whole list, or without Equality a hashed `_id`.
+// ShardKey returns the recommended shard key. It is the scope, Options.Equality and `_id`, so that one shard
+// can hold the whole list, or without both a hashed `_id`.
 func (p *Pager[T]) ShardKey() map[string]bson.D {
 	c := p.core
 	key := expr.D("_id", "hashed")

@@ -45,6 +45,10 @@ func (p *core) source(over any) (*source, error) {
 	if errors.As(err, new(bson.TransitionError)) { // it encodes to no document
 		return nil, fault.Invalid("over must be a filter or a mongo.Pipeline, not %T", over)
 	}
+	if err == nil && p.scope != nil {
+		over = p.scope.Filter(over)
+		raw, err = p.codec.Document(over)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +67,7 @@ func (p *core) source(over any) (*source, error) {
 }
 
 func (p *core) overPipeline(pipeline mongo.Pipeline) (*source, error) {
-	pipeline = append(mongo.Pipeline{}, pipeline...)
+	pipeline = p.scope.Stages(append(mongo.Pipeline{}, pipeline...))
 	raw, err := p.codec.Document(expr.D("pipeline", pipeline))
 	if err != nil {
 		return nil, err

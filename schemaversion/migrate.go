@@ -163,7 +163,7 @@ func (c *core) acquire(ctx context.Context) (owner bson.ObjectID, err error) {
 	set := func(field string, v any) bson.E {
 		return expr.Element(field, expr.Cond(lease.Over("until"), v, expr.Field(field)))
 	}
-	raw, err := fault.Single(c.leases.FindOneAndUpdate(ctx, expr.D("_id", c.coll.Name()), mongo.Pipeline{expr.Op("$set", bson.D{
+	raw, err := fault.Single(c.leases.FindOneAndUpdate(ctx, expr.D("_id", c.leaseID), mongo.Pipeline{expr.Op("$set", bson.D{
 		set("owner", owner), set("until", lease.In(c.Lease)),
 	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After))).Raw()
 	if mongo.IsDuplicateKeyError(err) {
@@ -185,7 +185,7 @@ func (c *core) acquire(ctx context.Context) (owner bson.ObjectID, err error) {
 
 // owned is the filter of the lease while owner has it.
 func (c *core) owned(owner bson.ObjectID) bson.D {
-	return expr.D("_id", c.coll.Name(), "owner", owner)
+	return expr.D("_id", c.leaseID, "owner", owner)
 }
 
 // prolong extends the lease.

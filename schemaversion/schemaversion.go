@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -21,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -48,6 +50,12 @@ type Options struct {
 	// Leases is the collection of the leases. Default: a collection with the name of the documents'
 	// plus ".migrations".
 	Leases *mongo.Collection
+	// Scope separates several tenants in one collection. Its fields are part of every filter, start every
+	// index and are stored in every new document. The values are strings, numbers and similar. Null, an
+	// array or a regular expression is refused. A document or an update with another value is ErrInvalid, and
+	// an _id of another tenant is not found. Migrate
+	// of one tenant runs beside that of another. A Chain ignores the Scope. Default none: all documents of the collection.
+	Scope bson.D
 	// Registry and BSON encode and decode T and the types of Between. By default BSON is what the client has. The
 	// client's registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two.
 	// Default nil: the driver's.
@@ -66,10 +74,11 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
-	c := &core{coll: comment.On(coll)}
+	c := &core{}
 	if opts != nil {
 		c.Options = *opts
 	}
+	c.Scope = slices.Clone(c.Scope)
 	c.codec = codec.Of(coll, c.Registry, c.BSON)
 	c.BSON = c.codec.BSON // for the steps
 	if c.chain, err = newChain(steps, &c.Options); err != nil {
@@ -78,11 +87,18 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}
-	if err := config.Apply(
+	if err := config.Apply(append(config.Scope(c.Scope),
+		config.Name("Options.VersionField", &c.VersionField, ""),
 		config.Number("Options.Rate", &c.Rate, 0, 0, 1<<30),
-		config.Number("Options.Lease", (*int64)(&c.Lease), int64(time.Minute), int64(time.Second), int64(24*time.Hour))); err != nil {
+		config.Number("Options.Lease", (*int64)(&c.Lease), int64(time.Minute), int64(time.Second), int64(24*time.Hour)))...); err != nil {
 		return nil, err
 	}
+	of, err := scope.New(c.codec, c.Scope)
+	if err != nil {
+		return nil, err
+	}
+	c.coll = comment.On(coll).In(of)
+	c.leaseID = of.Label(coll.Name())
 	c.current = expr.Element(c.field, expr.Fixed(c.only(c.newest())[0].Value))
 	if c.Leases == nil {
 		c.Leases = coll.Database().Collection(coll.Name() + ".migrations")
@@ -124,10 +140,10 @@ func newChain(steps []Step, o *Options) (chain, error) {
 // Newest returns the version of T, which is the newest.
 func (v *Collection[T]) Newest() int { return v.core.newest() }
 
-// Indexes returns an index on the version, by collection name. Only Status, Filter and Migrate use
+// Indexes returns an index on the scope and the version, by collection name. Only Status, Filter and Migrate use
 // it, so a small collection does not need it.
 func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
-	return map[string][]mongo.IndexModel{v.core.coll.Name(): {{Keys: expr.D(v.core.field, 1)}}}
+	return map[string][]mongo.IndexModel{v.core.coll.Name(): {{Keys: v.core.coll.Scope().Keys(expr.D(v.core.field, 1))}}}
 }
 
 // EnsureIndexes creates the index on the version if it is missing. It refuses collections with a
@@ -147,9 +163,9 @@ func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, v.core.coll.Database(), v.Indexes())
 }
 
-// ShardKey returns the recommended shard key, _id, by collection name.
+// ShardKey returns the recommended shard key, the scope and _id, by collection name.
 func (v *Collection[T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{v.core.coll.Name(): expr.D("_id", 1)}
+	return map[string]bson.D{v.core.coll.Name(): v.core.coll.Scope().Keys(expr.D("_id", 1))}
 }
 
 // Get reads a document and upgrades it to the newest version. id must have the type of the stored _id, so
@@ -284,7 +300,7 @@ func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 	if either == nil {
 		return expr.Op("$nor", bson.A{bson.D{}})
 	}
-	return expr.Op("$or", either)
+	return v.core.coll.Scope().Match(expr.Op("$or", either))
 }
 
 // Status counts the documents by version. The key -1 counts those of versions that this program
@@ -304,6 +320,7 @@ type core struct {
 	chain
 	coll    *comment.Collection
 	leases  *comment.Collection
+	leaseID string
 	codec   codec.Codec
 	current bson.E // selects documents of the newest version
 }
@@ -316,6 +333,9 @@ func (c *core) only(version int) bson.D {
 func (c *core) encode(v any) (bson.Raw, error) {
 	raw, err := c.codec.Stored(v)
 	if err != nil {
+		return nil, err
+	}
+	if raw, err = c.coll.Scope().Set(raw); err != nil {
 		return nil, err
 	}
 	return c.stamp(raw, c.newest())
@@ -353,6 +373,9 @@ func (c *core) store(ctx context.Context, before, after bson.Raw) (done bool, er
 func (c *core) model(before, after bson.Raw) (*mongo.UpdateOneModel, error) {
 	guard, update, err := c.difference(before, after)
 	if err != nil || update == nil {
+		return nil, err
+	}
+	if err := c.coll.Scope().Check(after); err != nil {
 		return nil, err
 	}
 	id := expr.Element("_id", value.Equal(before.Lookup("_id")))

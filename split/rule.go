@@ -79,7 +79,7 @@ func telling(hot bson.RawValue) bool {
 // contestedOnServer is contested as an expression; own and cold are expressions of documents.
 func (c *core) contestedOnServer(own, cold any) bson.D {
 	pairs := expr.Map(expr.Filter(expr.Op("$objectToArray", "$$theirs"), "field",
-		expr.Op("$not", expr.Op("$in", "$$field.k", expr.Literal([]string{"_id", c.idField})))), "field",
+		expr.Op("$not", expr.Op("$in", "$$field.k", expr.Literal(c.inBoth())))), "field",
 		expr.D("k", "$$field.k", "cold", "$$field.v", "hot", expr.Op("$arrayElemAt",
 			expr.Filter(expr.Op("$objectToArray", "$$ours"), "own", expr.Op("$eq", "$$own.k", "$$field.k")), 0)))
 	keys := func(doc string) bson.D { return expr.Map(expr.Op("$objectToArray", doc), "f", "$$f.k") }

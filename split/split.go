@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -58,6 +59,12 @@ type Options struct {
 	// count the document as Remaining.
 	Prefer Side
 
+	// Scope separates several tenants in the same collections. Its fields are part of every filter, start every
+	// index and are stored in every new document. The values are strings, numbers and similar. Null, an
+	// array or a regular expression is refused. A document or an update with another value is ErrInvalid, and
+	// an ID of another tenant is not found. Default none: all documents of the collections.
+	Scope bson.D
+
 	// Registry and BSON encode IDs and documents. By default BSON is what the client has. The client's registry cannot
 	// be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
@@ -90,11 +97,17 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if opts != nil {
 		o = *opts
 	}
-	if err := config.Apply(config.Name("Options.IDField", &o.IDField, "_id")); err != nil {
+	o.Scope = slices.Clone(o.Scope)
+	if err := config.Apply(append(config.Scope(o.Scope), config.Name("Options.IDField", &o.IDField, "_id"))...); err != nil {
 		return nil, err
 	}
-	c := &core{hot: comment.On(hot), cold: comment.On(cold), idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Prefer}
+	c := &core{idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Prefer}
 	c.codec = codec.Of(hot, o.Registry, o.BSON)
+	of, err := scope.New(c.codec, o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	c.hot, c.cold = comment.On(hot).In(of), comment.On(cold).In(of)
 	option := "Options.ColdFields"
 	if len(c.fields) == 0 {
 		option = "fields of C"
@@ -181,16 +194,27 @@ func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
 	return maintain.Ready(ctx, work, c.hot, c.cold)
 }
 
-func (c *core) isID(field string) bool { return field == "_id" || field == c.idField }
+// inBoth are the fields that both documents have.
+func (c *core) inBoth() []string {
+	names := []string{"_id", c.idField}
+	for _, f := range c.hot.Scope().Fields() {
+		names = append(names, f.Name)
+	}
+	return names
+}
 
-// Indexes returns the unique index {movie_id: 1} of the cold documents, or none if IDField
+func (c *core) isID(field string) bool {
+	return field == "_id" || field == c.idField || c.hot.Scope().Has(field)
+}
+
+// Indexes returns the unique index {movie_id: 1} of the cold documents, which begins with the scope, or none if IDField
 // is _id.
 func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 	if s.core.idField == "_id" {
 		return nil
 	}
 	return map[string][]mongo.IndexModel{s.core.cold.Name(): {
-		{Keys: expr.D(s.core.idField, 1), Options: options.Index().SetUnique(true)}}}
+		{Keys: s.core.cold.Scope().Keys(expr.D(s.core.idField, 1)), Options: options.Index().SetUnique(true)}}}
 }
 
 // EnsureIndexes creates the index of the cold documents if it is missing. If an index on the
@@ -210,12 +234,12 @@ func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, s.core.cold.Database(), s.Indexes())
 }
 
-// ShardKey returns the recommended shard keys, which are _id for the hot documents and {movie_id:
+// ShardKey returns the recommended shard keys, which are the scope and then _id for the hot documents, and {movie_id:
 // 1} for the cold ones.
 func (s *Split[ID, H, C]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{
-		s.core.hot.Name():  expr.D("_id", 1),
-		s.core.cold.Name(): expr.D(s.core.idField, 1),
+		s.core.hot.Name():  s.core.hot.Scope().Keys(expr.D("_id", 1)),
+		s.core.cold.Name(): s.core.cold.Scope().Keys(expr.D(s.core.idField, 1)),
 	}
 }
 
@@ -226,7 +250,7 @@ func (s *Split[ID, H, C]) HotFilter(id ID) bson.D { return s.core.filter("_id", 
 func (s *Split[ID, H, C]) ColdFilter(id ID) bson.D { return s.core.filter(s.core.idField, id) }
 
 func (c *core) filter(field string, id any) bson.D {
-	return expr.D(field, c.codec.Condition(id))
+	return c.hot.Scope().Match(expr.D(field, c.codec.Condition(id)))
 }
 
 func (c *core) hotOf(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
@@ -323,7 +347,7 @@ func (c *core) lookup(id string, pipeline ...bson.D) bson.D { return c.join(id, 
 
 func (c *core) join(id, as string, pipeline ...bson.D) bson.D {
 	lookup := expr.D("from", c.cold.Name(), "localField", id, "foreignField", c.idField)
-	if len(pipeline) > 0 {
+	if pipeline = c.cold.Scope().Stages(pipeline); len(pipeline) > 0 {
 		lookup = append(lookup, expr.Element("pipeline", mongo.Pipeline(pipeline)))
 	}
 	return expr.D("$lookup", append(lookup, expr.Element("as", as)))

@@ -309,12 +309,12 @@ func (c *core) compare(ctx context.Context, states []state) error {
 	return nil
 }
 
-// covers reports whether a document has all fields of another, except ParentField, which arrays
+// covers reports whether a document has all fields of another, except ParentField and those of the scope, which arrays
 // need not have.
 func (c *core) covers(doc, part bson.Raw) bool {
 	elements, _ := part.Elements()
 	return !slices.ContainsFunc(elements, func(e bson.RawElement) bool {
-		return e.Key() != c.o.ParentField && value.Key(doc.Lookup(e.Key())) != value.Key(e.Value())
+		return !c.o.constant(e.Key()) && value.Key(doc.Lookup(e.Key())) != value.Key(e.Value())
 	})
 }
 

@@ -37,6 +37,9 @@ func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
 			}
 		}
 	}
+	if raw, err = c.items.Scope().Set(raw); err != nil {
+		return p, it, err
+	}
 	id := raw.Lookup("_id")
 	if id.IsZero() {
 		id = value.NewID()
@@ -100,7 +103,7 @@ func throughArray(doc bson.Raw, path string) bool {
 // cut is the part of an item that a parent keeps.
 func (c *core) cut(doc bson.Raw) bson.Raw {
 	return value.Pick(doc, func(field []byte) bool {
-		return string(field) != c.o.ParentField && (c.keep == nil || c.keep[string(field)])
+		return !c.o.constant(string(field)) && (c.keep == nil || c.keep[string(field)])
 	})
 }
 

@@ -50,6 +50,12 @@ type Options struct {
 	// Values are the numbers in items that parents aggregate. Default none.
 	Values []Value
 
+	// Scope separates several tenants in the same collections. Its fields are part of every filter, start every
+	// index and are stored in every new item; like ParentField, the items in an array lack them. The values are strings,
+	// numbers and similar. Null, an array or a regular expression is refused. An item or an update with another value is
+	// ErrInvalid, and a parent or item of another tenant is not found. Default none: all documents of the collections.
+	Scope bson.D
+
 	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top returns. By default
 	// BSON is what the client has. The client's registry cannot be read, so if it has one of its own, set Registry;
 	// EnsureIndexes compares the two. Default nil: the driver's.
@@ -85,8 +91,8 @@ type Value struct {
 
 // complete sets the defaults and refuses what cannot work.
 func (o *Options) complete() error {
-	o.Fields, o.Values = slices.Clone(o.Fields), slices.Clone(o.Values)
-	err := config.Apply(config.Name("Options.ParentField", &o.ParentField, "parent"),
+	o.Fields, o.Values, o.Scope = slices.Clone(o.Fields), slices.Clone(o.Values), slices.Clone(o.Scope)
+	err := config.Apply(append(config.Scope(o.Scope), config.Name("Options.ParentField", &o.ParentField, "parent"),
 		config.Number("Options.N", &o.N, 10, 1, math.MaxInt32),
 		config.Check("Options.ParentField", func() error {
 			if o.ParentField == "_id" {
@@ -94,15 +100,15 @@ func (o *Options) complete() error {
 			}
 			return nil
 		}),
-		config.Check("Options.Sort", o.fullOrder))
+		config.Check("Options.Sort", o.fullOrder))...)
 	if err != nil {
 		return err
 	}
 	id, touch := "_id", hold.Field
 	o.ArrayField = cmp.Or(o.ArrayField, "items")
-	settings := []config.Setting{config.Path("_id", &id, ""), config.Path(hold.Field, &touch, ""),
+	settings := append(config.Scope(o.Scope), config.Path("_id", &id, ""), config.Path(hold.Field, &touch, ""),
 		config.Named("Options.ArrayField", &o.ArrayField, ""),
-		config.Named("Options.CountField", &o.CountField, o.ArrayField+"_count")}
+		config.Named("Options.CountField", &o.CountField, o.ArrayField+"_count"))
 	for i := range o.Values {
 		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d]", i)
 		settings = append(settings, config.Check(option+".Field", func() error { return o.itemPath(v.Field) }),
@@ -134,10 +140,15 @@ func (o *Options) inParent() []string {
 	return paths
 }
 
+// constant reports whether all items of a parent have the same value in a field.
+func (o *Options) constant(field string) bool {
+	return field == o.ParentField || slices.ContainsFunc(o.Scope, func(e bson.E) bool { return e.Key == field })
+}
+
 // itemPath refuses an invalid path, and the parent's _id: an item's rank and copy must not
 // change when it moves to another parent.
 func (o *Options) itemPath(path string) error {
-	if path == o.ParentField || strings.HasPrefix(path, o.ParentField+".") {
+	if name, _, _ := strings.Cut(path, "."); o.constant(name) {
 		return fmt.Errorf("%q is the same for all items of a parent", path)
 	}
 	return fieldpath.CheckNamed("path", path)

@@ -24,6 +24,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -67,7 +68,7 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 	if err := config.Collections("parents", parents, "items", items); err != nil {
 		return nil, err
 	}
-	c := &core{parents: comment.On(parents), items: comment.On(items)}
+	c := &core{}
 	if opts != nil {
 		c.o = *opts
 	}
@@ -75,6 +76,11 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 		return nil, err
 	}
 	c.codec = codec.Of(items, c.o.Registry, c.o.BSON)
+	of, err := scope.New(c.codec, c.o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	c.parents, c.items = comment.On(parents).In(of), comment.On(items).In(of)
 	c.filter, err = parseFilter(c.codec, c.o.Filter, c.o.itemPath)
 	if err != nil {
 		return nil, fault.Invalid("Options.Filter: %w", err)
@@ -143,11 +149,11 @@ func (c *core) checkNames(t reflect.Type) error {
 	return c.codec.CheckMore("T", t)
 }
 
-// Indexes returns the index of the items: {parent: 1, sort…, _id}. Fields that
+// Indexes returns the index of the items: {scope…, parent: 1, sort…, _id}. Fields that
 // Options.Filter requires to equal one value come after the parent's field.
 func (s *Subset[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
-	keys := expr.D(c.o.ParentField, 1)
+	keys := c.items.Scope().Keys(expr.D(c.o.ParentField, 1))
 	ordered := func(path string) bool {
 		return slices.ContainsFunc(c.o.Sort, func(e bson.E) bool { return e.Key == path })
 	}
@@ -176,12 +182,12 @@ func (s *Subset[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, s.core.items.Database(), s.Indexes())
 }
 
-// ShardKey returns the recommended shard keys: _id for the parents, and ParentField for the
+// ShardKey returns the recommended shard keys, behind the scope: _id for the parents, and ParentField for the
 // items, so that the items of a parent are on one shard.
 func (s *Subset[ID, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{
-		s.core.parents.Name(): expr.D("_id", 1),
-		s.core.items.Name():   expr.D(s.core.o.ParentField, 1),
+		s.core.parents.Name(): s.core.parents.Scope().Keys(expr.D("_id", 1)),
+		s.core.items.Name():   s.core.items.Scope().Keys(expr.D(s.core.o.ParentField, 1)),
 	}
 }
 
@@ -197,7 +203,7 @@ func (s *Subset[ID, T]) ItemsFilter(parent ID) bson.D {
 	if err != nil { // for the driver to refuse
 		return append(expr.D(s.core.o.ParentField, codec.Refused{Reason: err}), s.core.filter.doc...)
 	}
-	return s.core.counted(id)
+	return s.core.items.Scope().Match(s.core.counted(id))
 }
 
 // Top returns the kept items of a parent, the best first, with the fields that
@@ -235,6 +241,11 @@ func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err erro
 		item, ok := v.DocumentOK()
 		if !ok {
 			return nil, fault.Of(id, fmt.Errorf("%q holds a value of type %v, not an item", c.o.ArrayField, v.Type))
+		}
+		for _, f := range c.items.Scope().Fields() {
+			if item.Lookup(f.Name).IsZero() {
+				item = value.Append(item, f)
+			}
 		}
 		if item.Lookup(c.o.ParentField).IsZero() { // an item that was never adopted may have it
 			item = value.Append(item, value.Element{Name: c.o.ParentField, Value: id})

@@ -283,5 +283,8 @@ func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 		return d.deletion(h), nil
 	}
 	document := append([]diff.Field{field("_id", h.id)}, diff.Without(all, append([]string{"_id"}, d.unkept...)...)...)
+	if document, err = d.scoped(document); err != nil {
+		return nil, fault.Invalid("Revision.Document: %w", err)
+	}
 	return d.encodeRow(h, documentKey, diff.Embedded(document)), nil
 }

@@ -100,10 +100,14 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 	if work != nil {
 		w = *work
 	}
+	lookup := expr.D("from", d.current.Name(), "localField", "_id", "foreignField", "_id", "as", "current")
+	if scoped := d.current.Scope().Stages(nil); scoped != nil {
+		lookup = append(lookup, expr.Element("pipeline", scoped))
+	}
 	pipeline := mongo.Pipeline{
 		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
 		expr.Op("$match", expr.And(w.Filter)),
-		expr.Op("$lookup", expr.D("from", d.current.Name(), "localField", "_id", "foreignField", "_id", "as", "current")),
+		expr.Op("$lookup", lookup),
 		expr.Op("$match", expr.D("current", bson.A{})),
 		expr.Op("$project", only.Projection),
 	}

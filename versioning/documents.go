@@ -148,8 +148,26 @@ func (d *store) asCurrent(r *row) *current {
 // after returns the head of the next revision.
 func (h head) after(by stamp) head { return head{h.id, h.number + 1, by.after(h.change)} }
 
+// scoped adds the fields of the scope to a document. Another value there is ErrInvalid.
+func (d *store) scoped(all []diff.Field) ([]diff.Field, error) {
+	of := d.current.Scope()
+	if of == nil {
+		return all, nil
+	}
+	for _, f := range of.Fields() {
+		if diff.Find(all, f.Name).Type == 0 {
+			all = append(slices.Clip(all), field(f.Name, f.Value))
+		}
+	}
+	return all, of.Check(diff.Raw(all))
+}
+
 // begin returns a document to insert.
 func (d *store) begin(id bson.RawValue, all []diff.Field, number int64, by stamp) (*current, error) {
+	all, err := d.scoped(all)
+	if err != nil {
+		return nil, err
+	}
 	c := &current{head: head{id, number, by}}
 	c.all = diff.Patch(all, d.own(c.head))
 	if err := check(c.head, c.all); err != nil {
@@ -175,7 +193,7 @@ func (d *store) draft(base *current, changes []diff.Field, by *stamp) (*draft, e
 		return nil, err
 	}
 	next.raw = diff.Raw(next.all)
-	return next, nil
+	return next, d.current.Scope().Check(next.raw)
 }
 
 // alone returns the new document without base, which a caller that keeps the result would keep in

@@ -71,6 +71,13 @@ type Options struct {
 	// false.
 	NoHistory bool
 
+	// Scope separates several tenants in the same collections. Its fields are part of every filter, start every
+	// index and are stored in every new document and revision. The values are strings, numbers and similar. Null, an
+	// array or a regular expression is refused. A document with another value is ErrInvalid, and a document of another
+	// tenant is not found. Restore returns ErrExists at once if the _id exists. Default none: all documents of the
+	// collections.
+	Scope bson.D
+
 	// Registry and BSON encode and decode documents and IDs. By default BSON is what the client has. The client's
 	// registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default
 	// nil: the driver's.
@@ -88,8 +95,8 @@ func (o *Options) complete() error {
 		return append(all, config.Name("Options.RevisionField", &o.RevisionField, "revision"),
 			config.Name("Options.ChangeField", &o.ChangeField, "change"))
 	}
-	o.Ignored = slices.Clone(o.Ignored)
-	current := names("_id")
+	o.Ignored, o.Scope = slices.Clone(o.Ignored), slices.Clone(o.Scope)
+	current := append(config.Scope(o.Scope), names("_id")...)
 	for i := range o.Ignored {
 		if o.Ignored[i] == "" {
 			return fault.Invalid("Options.Ignored: a name is empty")
@@ -99,7 +106,8 @@ func (o *Options) complete() error {
 	if err := config.Apply(current...); err != nil {
 		return err
 	}
-	return config.Apply(append(names("_id", documentKey, deltaKey, deletedKey),
+	row := append(config.Scope(o.Scope), names("_id", documentKey, deltaKey, deletedKey)...)
+	return config.Apply(append(row,
 		config.Name("Options.DocumentIDField", &o.DocumentIDField, "document_id"),
 		config.Number("Options.SnapshotEvery", &o.SnapshotEvery, 1, 1, 1<<20),
 	)...)

@@ -496,7 +496,9 @@ func (d *History[ID, T]) retry(ctx context.Context, try func() (Revision[T], err
 	for {
 		r, err := try()
 		var conflict *ConflictError
-		met := errors.As(err, &conflict) || errors.Is(err, mongopatterns.ErrExists) // Restore: someone else inserted the document meanwhile
+		// Restore: someone else inserted the document meanwhile. In a scope it may be another tenant's, for good.
+		inserted := errors.Is(err, mongopatterns.ErrExists) && d.core.current.Scope() == nil
+		met := errors.As(err, &conflict) || inserted
 		if _, ends := ctx.Deadline(); !met || joined || !ends && time.Since(start) > retryLimit {
 			return r, err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -122,7 +123,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 		return nil, err
 	}
 	core := &store{
-		opts: o, codec: codec.Of(current, o.Registry, o.BSON), current: comment.On(current), revisions: comment.On(revisions),
+		opts: o, codec: codec.Of(current, o.Registry, o.BSON),
 		names:  []string{o.RevisionField, o.ChangeField},
 		unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
 	}
@@ -131,6 +132,11 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 	if err := core.codec.CheckMore("T", t); err != nil {
 		return nil, err
 	}
+	of, err := scope.New(core.codec, o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	core.current, core.revisions = comment.On(current).In(of), comment.On(revisions).In(of)
 	primary := *core
 	primary.current, primary.primary = cursor.Primary(core.current), &primary
 	if !o.NoHistory {
@@ -140,18 +146,19 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 	return d, nil
 }
 
-// Indexes returns the indexes of the collection of revisions, by its name. The current documents
+// Indexes returns the indexes of the collection of revisions, by its name. They begin with the scope. The current documents
 // need no index besides that on _id. The unique index covers only rows with a document's ID and a
 // number, so other code may keep rows without them in the same collection.
 func (d *History[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	if d.core.revisions == nil {
 		return map[string][]mongo.IndexModel{}
 	}
-	number := expr.D(d.core.opts.DocumentIDField, 1, d.core.opts.RevisionField, 1)
+	of := d.core.revisions.Scope()
+	number := of.Keys(expr.D(d.core.opts.DocumentIDField, 1, d.core.opts.RevisionField, 1))
 	unique := options.Index().SetUnique(true).SetPartialFilterExpression(
 		append(d.core.rowsOf(expr.Op("$exists", true)), d.core.counted()))
 	return map[string][]mongo.IndexModel{
-		d.core.revisions.Name(): {{Keys: number, Options: unique}, {Keys: d.core.byTime()}},
+		d.core.revisions.Name(): {{Keys: number, Options: unique}, {Keys: of.Keys(d.core.byTime())}},
 	}
 }
 
@@ -193,24 +200,25 @@ func (d *store) collections() []*comment.Collection {
 	return []*comment.Collection{d.current, d.revisions}
 }
 
-// ShardKey returns the recommended shard keys, by collection.
+// ShardKey returns the recommended shard keys, which begin with the scope, by collection.
 func (d *History[ID, T]) ShardKey() map[string]bson.D {
-	keys := map[string]bson.D{d.core.current.Name(): {expr.Element("_id", 1)}}
+	of := d.core.current.Scope()
+	keys := map[string]bson.D{d.core.current.Name(): of.Keys(expr.D("_id", 1))}
 	if d.core.revisions != nil {
-		keys[d.core.revisions.Name()] = bson.D{expr.Element(d.core.opts.DocumentIDField, 1)}
+		keys[d.core.revisions.Name()] = of.Keys(expr.D(d.core.opts.DocumentIDField, 1))
 	}
 	return keys
 }
 
 // Filter selects the current document with this _id.
 func (d *History[ID, T]) Filter(id ID) bson.D {
-	return bson.D{expr.Element("_id", d.core.codec.Condition(id))}
+	return d.core.current.Scope().Match(expr.D("_id", d.core.codec.Condition(id)))
 }
 
 // RevisionsFilter selects, in the collection of revisions, all revisions of a document except the
 // current one.
 func (d *History[ID, T]) RevisionsFilter(id ID) bson.D {
-	return d.core.rowsOf(d.core.codec.Condition(id), d.core.counted())
+	return d.core.current.Scope().Match(d.core.rowsOf(d.core.codec.Condition(id), d.core.counted()))
 }
 
 // Get returns the current revision of a document.

@@ -3,19 +3,52 @@ package comment
 import (
 	"context"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
 
-// Collection is a collection of the driver whose commands have the comment of their context. It has only the methods
-// below, so that no command goes without one.
-type Collection mongo.Collection
+// Collection is a collection of the driver whose commands have the comment of their context, and which has only the
+// documents of a scope. It has only the methods below, so that no command goes without them.
+type Collection struct {
+	driver *mongo.Collection
+	scope  *scope.Scope
+}
 
-// On is coll as a Collection; nil stays nil.
-func On(coll *mongo.Collection) *Collection { return (*Collection)(coll) }
+// On is coll as a Collection of all documents; nil stays nil.
+func On(coll *mongo.Collection) *Collection {
+	if coll == nil {
+		return nil
+	}
+	return &Collection{driver: coll}
+}
 
-// Driver is c as the driver's.
-func (c *Collection) Driver() *mongo.Collection { return (*mongo.Collection)(c) }
+// In is c with the documents of a scope, whatever scope it had; nil stays nil.
+func (c *Collection) In(s *scope.Scope) *Collection {
+	if c == nil {
+		return nil
+	}
+	return &Collection{c.driver, s}
+}
+
+// Scope is the scope of the documents, nil for all.
+func (c *Collection) Scope() *scope.Scope {
+	if c == nil {
+		return nil
+	}
+	return c.scope
+}
+
+// Driver is c as the driver's, with all documents.
+func (c *Collection) Driver() *mongo.Collection {
+	if c == nil {
+		return nil
+	}
+	return c.driver
+}
 
 // with adds the comment to the options of a command, in a slice of its own: opts may be the user's.
 func with[T any](opts []options.Lister[T], comment *lister[T]) []options.Lister[T] {
@@ -23,80 +56,124 @@ func with[T any](opts []options.Lister[T], comment *lister[T]) []options.Lister[
 	return append(append(all, opts...), comment)
 }
 
-func (c *Collection) Name() string { return c.Driver().Name() }
+func (c *Collection) Name() string { return c.driver.Name() }
 
-func (c *Collection) Database() *mongo.Database { return c.Driver().Database() }
+func (c *Collection) Database() *mongo.Database { return c.driver.Database() }
 
 func (c *Collection) Clone(opts ...options.Lister[options.CollectionOptions]) *Collection {
-	return On(c.Driver().Clone(opts...))
+	return &Collection{c.driver.Clone(opts...), c.scope}
 }
 
 func (c *Collection) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
-	return c.Driver().Find(ctx, filter, with(opts, &of(ctx).find)...)
+	return c.driver.Find(ctx, c.scope.Filter(filter), with(opts, &of(ctx).find)...)
 }
 
 func (c *Collection) FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	return c.Driver().FindOne(ctx, filter, with(opts, &of(ctx).findOne)...)
+	return c.driver.FindOne(ctx, c.scope.Filter(filter), with(opts, &of(ctx).findOne)...)
 }
 
 func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
-	return c.Driver().Aggregate(ctx, pipeline, with(opts, &of(ctx).aggregate)...)
+	pipeline, err := c.scope.Pipeline(pipeline)
+	if err != nil {
+		return nil, err
+	}
+	return c.driver.Aggregate(ctx, pipeline, with(opts, &of(ctx).aggregate)...)
 }
 
 func (c *Collection) CountDocuments(ctx context.Context, filter any, opts ...options.Lister[options.CountOptions]) (int64, error) {
-	return c.Driver().CountDocuments(ctx, filter, with(opts, &of(ctx).count)...)
+	return c.driver.CountDocuments(ctx, c.scope.Filter(filter), with(opts, &of(ctx).count)...)
 }
 
+// EstimatedDocumentCount counts the documents of a scope exactly, because the server knows only the number of all.
 func (c *Collection) EstimatedDocumentCount(ctx context.Context, opts ...options.Lister[options.EstimatedDocumentCountOptions]) (int64, error) {
-	return c.Driver().EstimatedDocumentCount(ctx, with(opts, &of(ctx).estimate)...)
+	if c.scope != nil {
+		return c.CountDocuments(ctx, bson.D{})
+	}
+	return c.driver.EstimatedDocumentCount(ctx, with(opts, &of(ctx).estimate)...)
 }
 
+// Watch refuses a scope.
 func (c *Collection) Watch(ctx context.Context, pipeline any, opts ...options.Lister[options.ChangeStreamOptions]) (*mongo.ChangeStream, error) {
-	return c.Driver().Watch(ctx, pipeline, with(opts, &of(ctx).watch)...)
+	if c.scope != nil {
+		return nil, fault.Invalid("a change stream cannot be scoped: a deletion does not tell its scope")
+	}
+	return c.driver.Watch(ctx, pipeline, with(opts, &of(ctx).watch)...)
 }
 
 func (c *Collection) InsertOne(ctx context.Context, doc any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
-	return c.Driver().InsertOne(ctx, doc, with(opts, &of(ctx).insertOne)...)
+	doc, err := c.scope.Document(doc)
+	if err != nil {
+		return nil, err
+	}
+	return c.driver.InsertOne(ctx, doc, with(opts, &of(ctx).insertOne)...)
 }
 
 func (c *Collection) InsertMany(ctx context.Context, docs any, opts ...options.Lister[options.InsertManyOptions]) (*mongo.InsertManyResult, error) {
-	return c.Driver().InsertMany(ctx, docs, with(opts, &of(ctx).insertMany)...)
+	docs, err := c.scope.Documents(docs)
+	if err != nil {
+		return nil, err
+	}
+	return c.driver.InsertMany(ctx, docs, with(opts, &of(ctx).insertMany)...)
 }
 
 func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
-	return c.Driver().UpdateOne(ctx, filter, update, with(opts, &of(ctx).updateOne)...)
+	update, err := c.scope.Update(update)
+	if err != nil {
+		return nil, err
+	}
+	return c.driver.UpdateOne(ctx, c.scope.Filter(filter), update, with(opts, &of(ctx).updateOne)...)
 }
 
 func (c *Collection) UpdateMany(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateManyOptions]) (*mongo.UpdateResult, error) {
-	return c.Driver().UpdateMany(ctx, filter, update, with(opts, &of(ctx).updateMany)...)
+	update, err := c.scope.Update(update)
+	if err != nil {
+		return nil, err
+	}
+	return c.driver.UpdateMany(ctx, c.scope.Filter(filter), update, with(opts, &of(ctx).updateMany)...)
 }
 
 func (c *Collection) ReplaceOne(ctx context.Context, filter, doc any, opts ...options.Lister[options.ReplaceOptions]) (*mongo.UpdateResult, error) {
-	return c.Driver().ReplaceOne(ctx, filter, doc, with(opts, &of(ctx).replaceOne)...)
+	doc, err := c.scope.Document(doc)
+	if err != nil {
+		return nil, err
+	}
+	return c.driver.ReplaceOne(ctx, c.scope.Filter(filter), doc, with(opts, &of(ctx).replaceOne)...)
 }
 
 func (c *Collection) DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error) {
-	return c.Driver().DeleteOne(ctx, filter, with(opts, &of(ctx).deleteOne)...)
+	return c.driver.DeleteOne(ctx, c.scope.Filter(filter), with(opts, &of(ctx).deleteOne)...)
 }
 
 func (c *Collection) DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
-	return c.Driver().DeleteMany(ctx, filter, with(opts, &of(ctx).deleteMany)...)
+	return c.driver.DeleteMany(ctx, c.scope.Filter(filter), with(opts, &of(ctx).deleteMany)...)
 }
 
 func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
-	return c.Driver().BulkWrite(ctx, models, with(opts, &of(ctx).bulkWrite)...)
+	models, err := c.scope.Models(models)
+	if err != nil {
+		return nil, err
+	}
+	return c.driver.BulkWrite(ctx, models, with(opts, &of(ctx).bulkWrite)...)
 }
 
 func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
-	return c.Driver().FindOneAndUpdate(ctx, filter, update, with(opts, &of(ctx).update)...)
+	update, err := c.scope.Update(update)
+	if err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
+	return c.driver.FindOneAndUpdate(ctx, c.scope.Filter(filter), update, with(opts, &of(ctx).update)...)
 }
 
 func (c *Collection) FindOneAndReplace(ctx context.Context, filter, doc any, opts ...options.Lister[options.FindOneAndReplaceOptions]) *mongo.SingleResult {
-	return c.Driver().FindOneAndReplace(ctx, filter, doc, with(opts, &of(ctx).replace)...)
+	doc, err := c.scope.Document(doc)
+	if err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
+	return c.driver.FindOneAndReplace(ctx, c.scope.Filter(filter), doc, with(opts, &of(ctx).replace)...)
 }
 
 func (c *Collection) FindOneAndDelete(ctx context.Context, filter any, opts ...options.Lister[options.FindOneAndDeleteOptions]) *mongo.SingleResult {
-	return c.Driver().FindOneAndDelete(ctx, filter, with(opts, &of(ctx).remove)...)
+	return c.driver.FindOneAndDelete(ctx, c.scope.Filter(filter), with(opts, &of(ctx).remove)...)
 }
 
 // Aggregate is an aggregation over no collection.

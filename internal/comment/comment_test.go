@@ -2,7 +2,9 @@ package comment_test
 
 import (
 	"context"
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,18 +12,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// Every command of a Collection carries the comment of its context.
-func TestEveryCommand(t *testing.T) {
-	db := mongotest.Database(t)
-	c, all, touch := comment.On(db.Collection("c")), bson.D{}, testkit.D("$set", testkit.D("n", 1))
-	calls := map[string]func(ctx context.Context) error{
+var all, touch = bson.D{}, testkit.D("$set", testkit.D("n", 1))
+
+// commands are calls of all methods, and of the functions that send a command.
+func commands(c *comment.Collection) map[string]func(ctx context.Context) error {
+	db := c.Database()
+	return map[string]func(ctx context.Context) error{
 		"Find": func(ctx context.Context) error {
 			cur, err := c.Find(ctx, all, options.Find().SetBatchSize(1)) // a getMore as well
 			if err != nil {
@@ -68,6 +75,13 @@ func TestEveryCommand(t *testing.T) {
 			return db.RunCommand(ctx, comment.Command(ctx, testkit.D("ping", 1))).Err()
 		},
 	}
+}
+
+// Every command of a Collection carries the comment of its context.
+func TestEveryCommand(t *testing.T) {
+	db := mongotest.Database(t)
+	c := comment.On(db.Collection("c"))
+	calls := commands(c)
 	for name := range methods(reflect.TypeFor[*comment.Collection]()) {
 		if _, ok := calls[name]; !ok {
 			t.Errorf("%s is not called", name)
@@ -91,6 +105,53 @@ func TestEveryCommand(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Every command in a scope finds no document of another, leaves them as they are, and stores its own.
+func TestScope(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	c := comment.On(coll).In(testkit.Must(scope.New(codec.Codec{}, testkit.D("tenant", "a")))).Clone()
+	for name, call := range commands(c) {
+		if strings.HasPrefix(name, "function") {
+			continue
+		}
+		testkit.Empty(t, db)
+		for _, id := range []int{0, 1, 2, 99} {
+			testkit.Insert(t, coll, testkit.D("_id", id, "n", 1, "tenant", "b"))
+		}
+		before := testkit.Stored[bson.D](t, coll)
+		var err error
+		cmds := mongotest.Record(t, db, func() { err = call(t.Context()) })
+		switch {
+		case name == "Watch":
+			if !errors.Is(err, mongopatterns.ErrInvalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case err != nil && !errors.Is(err, mongo.ErrNoDocuments):
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := testkit.Find[bson.D](t, coll, testkit.D("tenant", "b"), options.Find().SetSort(testkit.D("_id", 1))); !reflect.DeepEqual(before, after) {
+			t.Errorf("%s: %v, then %v", name, before, after)
+		}
+		if n := testkit.Count(t, coll, testkit.D("tenant", testkit.D("$nin", bson.A{"a", "b"}))); n > 0 {
+			t.Errorf("%s: %d documents of no tenant", name, n)
+		}
+		for _, cmd := range cmds {
+			batch, _ := cmd.Reply.Lookup("cursor", "firstBatch").ArrayOK()
+			if values, _ := batch.Values(); len(values) > 0 {
+				t.Errorf("%s: found %v", name, values)
+			}
+		}
+	}
+	if n := testkit.Value[int64](t)(c.EstimatedDocumentCount(t.Context())); n != int64(testkit.Count(t, coll, testkit.D("tenant", "a"))) {
+		t.Errorf("%d documents", n)
+	}
+	// What is refused is not sent, and its outcome is known.
+	err := testkit.ErrorOf(fault.Many(c.BulkWrite(t.Context(), []mongo.WriteModel{mongo.NewInsertOneModel().SetDocument(testkit.D("tenant", "b"))})))
+	if !errors.Is(err, mongopatterns.ErrInvalid) || fault.MayBeDone(err) {
+		t.Error(err)
 	}
 }
 

@@ -3,7 +3,9 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -69,6 +71,20 @@ func Path(option string, path *string, otherwise string) Setting {
 // Named is a Path without a numeric step, because expressions use it too.
 func Named(option string, path *string, otherwise string) Setting {
 	return field(option, path, otherwise, fieldpath.CheckNamed)
+}
+
+// Scope are the fields of a scope.
+func Scope(scope bson.D) (all []Setting) {
+	for i := range scope {
+		name := &scope[i].Key
+		all = append(all, Name("Options.Scope", name, ""), Check("Options.Scope", func() error {
+			if *name == "" || *name == "_id" {
+				return fmt.Errorf("%q cannot be a field of it", *name)
+			}
+			return nil
+		}))
+	}
+	return all
 }
 
 // Number is a number between least and most; 0 means the default.

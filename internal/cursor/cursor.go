@@ -108,9 +108,10 @@ func Collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 
 // Primary returns coll with reads of the newest state on the primary. A secondary that lags, or a read concern
 // of majority, would hide documents, and the caller's own last write, from work that must see all of them.
-func Primary(coll *comment.Collection) *comment.Collection {
-	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local()))
-}
+func Primary(coll *comment.Collection) *comment.Collection { return coll.Clone(newest) }
+
+// newest is made once, because Primary is a part of many calls.
+var newest = options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local())
 
 // Batches cuts documents into batches of at most size documents and at most bytes bytes. A single larger
 // document is a batch of its own.

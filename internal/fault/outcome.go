@@ -184,14 +184,27 @@ func unsafe(err error) bool {
 		errors.As(err, &command) && command.Raw.Lookup("writeConcernError").Type != 0
 }
 
-// unsent reports whether err is an error of the driver from before the first attempt: a later attempt
+// withheld is an error of Unsent.
+type withheld struct{ error }
+
+func (w *withheld) Unwrap() error { return w.error }
+
+// Unsent marks an error that kept a command from being sent.
+func Unsent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &withheld{err}
+}
+
+// unsent reports whether err is an error from before the first attempt: of the driver, where a later attempt
 // returns the error of the previous one instead.
 func unsent(err error) bool {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
 		return true
 	}
-	return unlogged(err) || of(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
+	return errors.As(err, new(*withheld)) || unlogged(err) || of(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
 		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||
 		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
 }

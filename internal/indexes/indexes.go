@@ -134,37 +134,50 @@ func list(ctx context.Context, coll *mongo.Collection) (existing []spec, err err
 	return existing, nil
 }
 
-// EnsureFirst creates an index on a field, unless the collection has one that begins with it, finds all documents, and is
-// not hidden. It returns an error that wraps ErrIndexConflict if the index that it would create is hidden.
+// EnsureFirst creates an index on ascending keys, unless the collection has one that begins with their fields, finds all
+// documents, and is not hidden. It returns an error that wraps ErrIndexConflict if the index that it would create is hidden.
 //
 // Cost: that of Ensure.
-func EnsureFirst(ctx context.Context, coll *mongo.Collection, field string) error {
+func EnsureFirst(ctx context.Context, coll *mongo.Collection, keys bson.D) error {
 	existing, err := list(ctx, coll)
 	if err != nil {
 		return err
 	}
 	var unused error
 	for _, have := range existing {
-		first, err := have.Key.IndexErr(0)
-		if err != nil {
-			continue
-		}
-		order, ordered := first.Value().AsInt64OK()
-		if first.Key() != field || !ordered || have.Sparse || len(have.PartialFilter) > 0 || have.Collation.Locale != "" {
+		same, first := begins(have.Key, keys)
+		if !first || have.Sparse || len(have.PartialFilter) > 0 || have.Collation.Locale != "" {
 			continue
 		}
 		if !have.Hidden {
 			return nil
 		}
-		if elements, _ := have.Key.Elements(); len(elements) == 1 && order == 1 {
+		if same {
 			unused = hidden(coll, have)
 		}
 	}
 	if unused != nil {
 		return unused
 	}
-	_, err = fault.One(coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: expr.D(field, 1)}))
+	_, err = fault.One(coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}))
 	return createError(coll, err)
+}
+
+// begins reports whether an index begins with the fields of ascending keys, in any direction, and whether it is the same.
+func begins(have bson.Raw, keys bson.D) (same, first bool) {
+	elements, _ := have.Elements()
+	if len(elements) < len(keys) {
+		return false, false
+	}
+	same = len(elements) == len(keys)
+	for i, e := range keys {
+		order, ordered := elements[i].Value().AsInt64OK()
+		if elements[i].Key() != e.Key || !ordered {
+			return false, false
+		}
+		same = same && order == 1
+	}
+	return same, true
 }
 
 // shortened leaves out what the server says about its documentation.

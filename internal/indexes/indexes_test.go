@@ -170,7 +170,7 @@ func TestEnsureFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := indexes.EnsureFirst(t.Context(), coll, "a"); err != nil {
+			if err := indexes.EnsureFirst(t.Context(), coll, bson.D{{Key: "a", Value: 1}}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -194,7 +194,7 @@ func TestAHiddenIndex(t *testing.T) {
 	create(bson.D{{Key: "c", Value: 1}}, options.Index().SetHidden(true))
 	before := names(t, coll)
 	for name, err := range map[string]error{
-		"a_1_b_-1": indexes.Ensure(t.Context(), coll, models()), "c_1": indexes.EnsureFirst(t.Context(), coll, "c"),
+		"a_1_b_-1": indexes.Ensure(t.Context(), coll, models()), "c_1": indexes.EnsureFirst(t.Context(), coll, bson.D{{Key: "c", Value: 1}}),
 	} {
 		if !errors.Is(err, fault.ErrIndexConflict) || !strings.Contains(err.Error(), "hidden") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -203,11 +203,11 @@ func TestAHiddenIndex(t *testing.T) {
 	if diff := cmp.Diff(before, names(t, coll)); diff != "" {
 		t.Errorf("indexes changed (-before +after):\n%s", diff)
 	}
-	if err := indexes.EnsureFirst(t.Context(), coll, "a"); err != nil { // beside the hidden one of several fields
+	if err := indexes.EnsureFirst(t.Context(), coll, bson.D{{Key: "a", Value: 1}}); err != nil { // beside the hidden one of several fields
 		t.Error(err)
 	}
 	create(bson.D{{Key: "c", Value: 1}, {Key: "d", Value: 1}}, nil)
-	if err := indexes.EnsureFirst(t.Context(), coll, "c"); err != nil { // another one will do
+	if err := indexes.EnsureFirst(t.Context(), coll, bson.D{{Key: "c", Value: 1}}); err != nil { // another one will do
 		t.Error(err)
 	}
 }

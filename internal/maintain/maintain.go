@@ -296,7 +296,7 @@ func Orphans(ctx context.Context, coll, parents *comment.Collection, field strin
 	o := orphans{coll, parents, field, problem}
 	lost := mongo.Pipeline{o.group(),
 		expr.Op("$lookup", expr.D("from", parents.Name(), "localField", "_id", "foreignField", "_id",
-			"pipeline", bson.A{expr.Op("$project", onlyID)}, "as", "parent")),
+			"pipeline", parents.Scope().Stages(mongo.Pipeline{expr.Op("$project", onlyID)}), "as", "parent")),
 		expr.Op("$match", expr.D("parent", bson.A{})),
 	}
 	return Check(ctx, coll, work, Scan{Pipeline: lost}, o.confirm)

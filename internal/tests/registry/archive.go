@@ -16,7 +16,7 @@ import (
 var archivePattern = Pattern{Package: "archive", Writes: archiveRows, Reads: archiveReads(), Steps: archiveSteps}
 
 func newInvoices(s *Scene) *archive.Archive {
-	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{TimeField: "paid"}))
+	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{Scope: s.Scope, TimeField: "paid"}))
 	s.OK(a.EnsureIndexes(s.Context()))
 	return a
 }
@@ -24,7 +24,7 @@ func newInvoices(s *Scene) *archive.Archive {
 // withPayments are six invoices with two payments each.
 func withPayments(s *Scene) *archive.Archive {
 	paid(s)
-	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{TimeField: "paid",
+	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{Scope: s.Scope, TimeField: "paid",
 		Companions: []archive.Companion{{Live: s.Coll("payments"), Archived: s.Coll("payments_old"), Field: "invoice"}}}))
 	s.OK(a.EnsureIndexes(s.Context()))
 	for id := range 12 {

@@ -20,7 +20,7 @@ type buyers = outlier.Lists[int, string]
 
 // books are one that few have bought and one that has overflowed.
 func books(s *Scene, set bool) *buyers {
-	l := testkit.Must(outlier.New[int, string](s.Coll("books"), s.Coll("books_overflow"), &outlier.Options{Set: set, MaxCount: 3, OverflowMaxCount: 2}))
+	l := testkit.Must(outlier.New[int, string](s.Coll("books"), s.Coll("books_overflow"), &outlier.Options{Set: set, MaxCount: 3, OverflowMaxCount: 2, Scope: s.Scope}))
 	s.OK(l.EnsureIndexes(s.Context()))
 	s.Insert("books", testkit.D("_id", 1), testkit.D("_id", 2))
 	s.OK(testkit.ErrorOf(l.Add(s.Context(), 1, "Ann", "Bob")))
@@ -59,7 +59,7 @@ var outlierRows = []Row{
 		return Call{One: func(ctx context.Context) error { return l.Delete(ctx, 2) }, Repeated: []error{mongopatterns.ErrNotFound}, Check: []mongopatterns.Checker{l}}
 	}},
 	{"outlier.Lists.Adopt", func(s *Scene) Call {
-		l := testkit.Must(outlier.New[int, string](s.Coll("books"), s.Coll("books_overflow"), &outlier.Options{MaxCount: 2, OverflowMaxCount: 2}))
+		l := testkit.Must(outlier.New[int, string](s.Coll("books"), s.Coll("books_overflow"), &outlier.Options{MaxCount: 2, OverflowMaxCount: 2, Scope: s.Scope}))
 		s.OK(l.EnsureIndexes(s.Context()))
 		for id := range 3 {
 			s.Insert("books", testkit.D("_id", id, "items", bson.A{"Ann", "Bob", "Cid", "Dan", "Eve"}))

@@ -24,7 +24,11 @@ func pagingReads() (out []Row) {
 			for id := range 6 {
 				s.Insert("articles", testkit.D("_id", id, "author", []string{"Ann", "Bob"}[id%2], "at", -id))
 			}
-			p := testkit.Must(paging.New[bson.D](s.Coll("articles"), testkit.D("at", -1), opts))
+			own := paging.Options{Scope: s.Scope}
+			if opts != nil {
+				own.Equality = opts.Equality
+			}
+			p := testkit.Must(paging.New[bson.D](s.Coll("articles"), testkit.D("at", -1), &own))
 			s.OK(p.EnsureIndexes(s.Context()))
 			return p
 		}, map[string]func(context.Context, *paging.Pager[bson.D]) error{

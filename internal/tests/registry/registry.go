@@ -229,6 +229,8 @@ var ErrDuplicate = errors.New("duplicate key")
 type Scene struct {
 	*testing.T
 	DB *mongo.Database
+	// Scope is that of the helpers whose packages have one, and of what Insert inserts. Default: none.
+	Scope bson.D
 }
 
 // Coll returns a collection.
@@ -237,7 +239,18 @@ func (s *Scene) Coll(name string) *mongo.Collection { return s.DB.Collection(nam
 // Insert inserts documents.
 func (s *Scene) Insert(coll string, docs ...any) {
 	s.Helper()
+	for i, doc := range docs {
+		docs[i] = s.scoped(doc)
+	}
 	testkit.InsertAll(s.T, s.Coll(coll), docs)
+}
+
+func (s *Scene) scoped(doc any) any {
+	d, ok := doc.(bson.D)
+	if s.Scope == nil || !ok {
+		return doc
+	}
+	return append(slices.Clip(d), s.Scope...)
 }
 
 // OK ends the test if err is not nil.

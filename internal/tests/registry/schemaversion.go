@@ -20,7 +20,7 @@ type contacts = schemaversion.Collection[bson.D]
 
 // old are contacts of the first version.
 func old(s *Scene, opts *schemaversion.Options) *contacts {
-	opts.Lease = time.Second
+	opts.Lease, opts.Scope = time.Second, s.Scope
 	v := testkit.Must(schemaversion.New[bson.D](s.Coll("contacts"), []schemaversion.Step{{
 		Up: func(d bson.D) (bson.D, error) { return append(d, bson.E{Key: "up", Value: 1}), nil },
 	}}, opts))

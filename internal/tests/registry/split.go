@@ -18,7 +18,7 @@ var splitPattern = Pattern{Package: "split", Writes: splitRows, Reads: splitRead
 type movies = split.Split[int, bson.D, bson.D]
 
 func newMovies(s *Scene) *movies {
-	m := testkit.Must(split.New[int, bson.D, bson.D](s.Coll("movies"), s.Coll("movie_details"), &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "votes"}}))
+	m := testkit.Must(split.New[int, bson.D, bson.D](s.Coll("movies"), s.Coll("movie_details"), &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "votes"}, Scope: s.Scope}))
 	s.OK(m.EnsureIndexes(s.Context()))
 	return m
 }

@@ -21,7 +21,7 @@ type reviews = subset.Subset[int, bson.D]
 
 func newReviews(s *Scene) *reviews {
 	r := testkit.Must(subset.New[int, bson.D](s.Coll("products"), s.Coll("reviews"), &subset.Options{
-		ParentField: "product", ArrayField: "reviews", CountField: "num_reviews", N: 2,
+		ParentField: "product", ArrayField: "reviews", CountField: "num_reviews", N: 2, Scope: s.Scope,
 		Values: []subset.Value{{Field: "rating", Sum: "ratings"}},
 	}))
 	s.OK(r.EnsureIndexes(s.Context()))

@@ -25,7 +25,12 @@ type policy struct {
 type policies = versioning.History[int, policy]
 
 func newPolicies(s *Scene, opts *versioning.Options) *policies {
-	d := testkit.Must(versioning.New[int, policy](s.Coll("policies"), s.Coll("revisions"), opts))
+	own := versioning.Options{}
+	if opts != nil {
+		own = *opts
+	}
+	own.Scope = s.Scope
+	d := testkit.Must(versioning.New[int, policy](s.Coll("policies"), s.Coll("revisions"), &own))
 	s.OK(d.EnsureIndexes(s.Context()))
 	return d
 }

@@ -192,6 +192,7 @@ var meanings = map[string]string{
 	"Options.Registry":      "the client's registry",
 	"Options.RevisionField": "a number that every write raises",
 	"Options.SeriesField":   "the ID of the series",
+	"Options.Scope":         "the tenant whose documents there are",
 	"Options.Sort":          "the order of items",
 	"Options.StartField":    "the beginning of the window",
 	"Options.TimeField":     "the time of a measurement or document",

@@ -1,0 +1,312 @@
+package calls_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/archive"
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// scoped are the packages whose Options have a Scope.
+var scoped = []string{"archive", "outlier", "paging", "schemaversion", "split", "subset", "versioning"}
+
+var (
+	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
+	toThem       = testkit.D("$set", theirs)
+)
+
+// tenantless are the calls that do something without a document of the tenant, or say nothing about the documents that they
+// were given: lists, upkeep and insertions without a parent. All others return ErrNotFound.
+var tenantless = []string{
+	"archive.Archive.Move", "archive.Archive.Restore", "archive.Archive.Repair", "archive.Archive.Check", "paging.Pager.Page", "paging.Pager.All",
+	"schemaversion.Collection.Insert", "schemaversion.Collection.Migrate", "schemaversion.Collection.Find", "schemaversion.Collection.Status",
+	"subset.Subset.Adopt", "subset.Subset.Repair", "subset.Subset.Check", "subset.Subset.All",
+	"versioning.History.Insert", "versioning.History.Adopt", "versioning.History.AdoptRevisions", "versioning.History.Prune",
+	"versioning.History.RevisionsBefore", "versioning.History.Repair", "versioning.History.Check",
+	"outlier.Lists.Adopt", "outlier.Lists.Repair", "outlier.Lists.Check", "outlier.Lists.Distribution",
+	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
+}
+
+// rowsInScopes are the calls of the packages with a Scope.
+func rowsInScopes() (rows []registry.Row) {
+	for _, p := range registry.Patterns() {
+		if slices.Contains(scoped, p.Package) {
+			rows = append(rows, slices.Concat(p.Writes, p.Reads)...)
+		}
+	}
+	return rows
+}
+
+// of returns the documents of a tenant in all collections, masked as those of the call, and without the tenant.
+func of(t *testing.T, db *mongo.Database, c registry.Call, tenant bson.D) map[string][]any {
+	t.Helper()
+	out := map[string][]any{}
+	for _, name := range testkit.Collections(t, db) {
+		if slices.Contains(c.Aside, name) {
+			continue
+		}
+		docs := []string{}
+		for _, doc := range testkit.Find[bson.D](t, db.Collection(name), tenant) {
+			text := testkit.Value[[]byte](t)(bson.MarshalExtJSON(c.Masked(without(doc)), false, false))
+			docs = append(docs, string(text))
+		}
+		slices.Sort(docs)
+		for _, doc := range docs {
+			out[name] = append(out[name], doc)
+		}
+	}
+	return out
+}
+
+// without is a value without the fields of the tenant.
+func without(v any) any {
+	switch v := v.(type) {
+	case bson.D:
+		out := bson.D{}
+		for _, e := range v {
+			if e.Key != "tenant" {
+				out = append(out, bson.E{Key: e.Key, Value: without(e.Value)})
+			}
+		}
+		return out
+	case bson.A:
+		out := bson.A{}
+		for _, e := range v {
+			out = append(out, without(e))
+		}
+		return out
+	}
+	return v
+}
+
+// A call with the IDs of another tenant changes nothing of that tenant, and the server returns nothing of it.
+func TestCallsOnAnotherTenant(t *testing.T) {
+	for _, row := range rowsInScopes() {
+		t.Run(row.Name, func(t *testing.T) {
+			t.Parallel()
+			ctx, db := t.Context(), mongotest.Database(t)
+			c := row.Start(&registry.Scene{T: t, DB: db, Scope: ours})
+			for _, name := range testkit.Collections(t, db) {
+				testkit.Must(db.Collection(name).UpdateMany(ctx, ours, toThem))
+			}
+			before := of(t, db, c, theirs)
+			if len(before) == 0 {
+				t.Fatal("no document")
+			}
+			var result mongopatterns.Result
+			var err error
+			cmds := mongotest.Record(t, db, func() { result, err = c.Do(ctx) })
+			if after := of(t, db, c, theirs); !reflect.DeepEqual(before, after) {
+				t.Errorf("%v, then %v", before, after)
+			}
+			ids := map[string][]bson.RawValue{}
+			for _, name := range testkit.Collections(t, db) {
+				for _, doc := range testkit.Find[bson.Raw](t, db.Collection(name), theirs) {
+					ids[name] = append(ids[name], doc.Lookup("_id"))
+				}
+			}
+			for _, cmd := range cmds {
+				for _, doc := range returned(cmd) {
+					id := doc.Lookup("_id")
+					if slices.ContainsFunc(ids[cmd.Collection], id.Equal) {
+						t.Errorf("%s returned %v", cmd.Name, doc)
+					}
+				}
+			}
+			switch {
+			case slices.Contains(tenantless, row.Method()):
+				if err != nil {
+					t.Error(err)
+				}
+			case !errors.Is(err, mongopatterns.ErrNotFound):
+				t.Errorf("%v, %+v", err, result)
+			}
+		})
+	}
+}
+
+// returned are the documents in a reply.
+func returned(cmd mongotest.Command) (docs []bson.Raw) {
+	for _, path := range [][]string{{"cursor", "firstBatch"}, {"cursor", "nextBatch"}} {
+		batch, _ := cmd.Reply.Lookup(path...).ArrayOK()
+		values, _ := batch.Values()
+		for _, v := range values {
+			docs = append(docs, v.Document())
+		}
+	}
+	if doc, ok := cmd.Reply.Lookup("value").DocumentOK(); ok {
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// A call in a scope does what it does without one, beside documents of another tenant that refer to the same IDs.
+func TestCallsBesideAnotherTenant(t *testing.T) {
+	for _, row := range rowsInScopes() {
+		t.Run(row.Name, func(t *testing.T) {
+			t.Parallel()
+			ctx, alone, shared := t.Context(), mongotest.Database(t), mongotest.Database(t)
+			c := row.Start(&registry.Scene{T: t, DB: alone})
+			want, wantErr := c.Do(ctx)
+			c = row.Start(&registry.Scene{T: t, DB: shared, Scope: ours})
+			for _, name := range testkit.Collections(t, shared) {
+				var twins []any
+				for _, doc := range testkit.Find[bson.D](t, shared.Collection(name), ours) {
+					twins = append(twins, append(testkit.D("_id", testkit.D("theirs", testkit.Get(doc, "_id")), "tenant", "b"),
+						slices.DeleteFunc(doc, func(e bson.E) bool { return e.Key == "_id" || e.Key == "tenant" })...))
+				}
+				if len(twins) > 0 {
+					testkit.InsertAll(t, shared.Collection(name), twins)
+				}
+			}
+			before := of(t, shared, c, theirs)
+			got, err := c.Do(ctx)
+			testkit.Same(t, "theirs", before, of(t, shared, c, theirs))
+			testkit.Same(t, "stored", of(t, alone, c, bson.D{}), of(t, shared, c, ours))
+			if got.Failures = nil; got.Done != want.Done || got.Examined != want.Examined || got.Failed != want.Failed || (err == nil) != (wantErr == nil) {
+				t.Errorf("%+v %v, alone %+v %v", got, err, want, wantErr)
+			}
+			for _, check := range c.Check {
+				for p, err := range check.Check(ctx, nil) {
+					if id, ok := p.ID.DocumentOK(); err != nil || ok && id.Lookup("theirs").Type != 0 {
+						t.Errorf("Check: %v, %v", p, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The filters and pipelines that a package returns for the caller's own commands name the tenant, once for each collection.
+func TestFiltersInScopes(t *testing.T) {
+	db := testkit.Offline(t)
+	c, d, at := db.Collection("c"), db.Collection("d"), time.Unix(1, 0)
+	a := testkit.Must(archive.New(c, d, &archive.Options{Scope: ours}))
+	dated := testkit.Must(archive.New(c, d, &archive.Options{TimeField: "at", Scope: ours}))
+	l := testkit.Must(outlier.New[int, int](c, d, &outlier.Options{Scope: ours}))
+	v := testkit.Must(schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: ours}))
+	s := testkit.Must(split.New[int, bson.D, bson.D](c, d, &split.Options{ColdFields: []string{"cold"}, Scope: ours}))
+	r := testkit.Must(subset.New[int, bson.D](c, d, &subset.Options{Scope: ours}))
+	h := testkit.Must(versioning.New[int, bson.D](c, d, &versioning.Options{Scope: ours}))
+	for name, in := range map[string]struct {
+		what any
+		n    int
+	}{
+		"archive.BeforeFilter": {a.BeforeFilter(at), 1}, "archive.BeforeFilter, dated": {dated.BeforeFilter(at), 1},
+		"archive.ArchivedFilter": {a.ArchivedFilter(), 1}, "archive.LiveFilter": {a.LiveFilter(), 1},
+		"outlier.Filter": {l.Filter(1), 1}, "outlier.OverflowFilter": {l.OverflowFilter(1), 1}, "outlier.OutliersFilter": {l.OutliersFilter(), 1},
+		"outlier.ItemsPipeline": {l.ItemsPipeline(nil), 2}, "outlier.ContainingPipeline": {testkit.Must(l.ContainingPipeline(1)), 2},
+		"schemaversion.Filter": {v.Filter(func(int) bson.D { return bson.D{} }), 1},
+		"split.HotFilter":      {s.HotFilter(1), 1}, "split.ColdFilter": {s.ColdFilter(1), 1},
+		"split.JoinPipeline": {s.JoinPipeline(), 2}, // its $lookup, and the fields that both documents have
+		"subset.ItemsFilter": {r.ItemsFilter(1), 1},
+		"versioning.Filter":  {h.Filter(1), 1}, "versioning.RevisionsFilter": {h.RevisionsFilter(1), 1},
+	} {
+		text := testkit.Value[[]byte](t)(bson.MarshalExtJSON(testkit.D("v", in.what), false, false))
+		if n := strings.Count(string(text), `"tenant"`); n != in.n {
+			t.Errorf("%s names the tenant %d times: %s", name, n, text)
+		}
+	}
+}
+
+// A tenant is part of each index and shard key, is not _id, and has a value. Documents and updates cannot name another.
+func TestScopes(t *testing.T) {
+	db := mongotest.Database(t)
+	c, d := db.Collection("c"), db.Collection("d")
+	other, update := testkit.D("_id", 1, "tenant", "b"), testkit.D("$set", testkit.D("tenant", "b"))
+	opens := map[string]func(s bson.D) (mongopatterns.Sharder, error){
+		"schemaversion": func(s bson.D) (mongopatterns.Sharder, error) {
+			return schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: s})
+		},
+		"archive": func(s bson.D) (mongopatterns.Sharder, error) {
+			return archive.New(c, d, &archive.Options{TimeField: "at", Scope: s,
+				Companions: []archive.Companion{{Live: db.Collection("e"), Archived: db.Collection("f"), Field: "of"}}})
+		},
+		"paging": func(s bson.D) (mongopatterns.Sharder, error) {
+			return paging.New[bson.D](c, testkit.D("n", 1), &paging.Options{Scope: s, Equality: []string{"m"}})
+		},
+		"split": func(s bson.D) (mongopatterns.Sharder, error) {
+			return split.New[int, bson.D, bson.D](c, d, &split.Options{IDField: "of", ColdFields: []string{"cold"}, Scope: s})
+		},
+		"subset": func(s bson.D) (mongopatterns.Sharder, error) {
+			return subset.New[int, bson.D](c, d, &subset.Options{Scope: s})
+		},
+		"versioning": func(s bson.D) (mongopatterns.Sharder, error) {
+			return versioning.New[int, bson.D](c, d, &versioning.Options{Scope: s})
+		},
+		"outlier": func(s bson.D) (mongopatterns.Sharder, error) {
+			return outlier.New[int, int](c, d, &outlier.Options{ElementIndex: true, Scope: s})
+		},
+	}
+	writes := map[string]func(ctx context.Context, h mongopatterns.Sharder) []error{
+		"schemaversion": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			v := h.(*schemaversion.Collection[bson.D])
+			return []error{testkit.ErrorOf(v.Insert(ctx, other)), testkit.ErrorOf(v.Encode(other)), v.Update(ctx, 1, update)}
+		},
+		"subset": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			s := h.(*subset.Subset[int, bson.D])
+			return []error{testkit.ErrorOf(s.Insert(ctx, 1, other)), s.Update(ctx, 1, 1, update)}
+		},
+		"versioning": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			d := h.(*versioning.History[int, bson.D])
+			_, inserted := d.Insert(ctx, other, versioning.Change{})
+			_, saved := d.Save(ctx, testkit.Must(d.Insert(ctx, testkit.D("_id", 2, "n", 1), versioning.Change{})), versioning.Change{})
+			testkit.OK(t, saved)
+			_, edited := d.Edit(ctx, 2, func(doc *bson.D) error { *doc = testkit.D("_id", 2, "tenant", "b"); return nil }, versioning.Change{})
+			_, dropped := d.Edit(ctx, 2, func(doc *bson.D) error { *doc = testkit.D("_id", 2); return nil }, versioning.Change{})
+			return []error{inserted, edited, dropped}
+		},
+		"split": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			s := h.(*split.Split[int, bson.D, bson.D])
+			return []error{s.Insert(ctx, 1, other, bson.D{}), s.Insert(ctx, 1, bson.D{}, other), s.Update(ctx, 1, update, nil), s.Update(ctx, 1, nil, update)}
+		},
+	}
+	for _, name := range scoped {
+		open := opens[name]
+		for _, bad := range []bson.D{testkit.D("_id", 1), testkit.D("", 1), testkit.D("a.b", 1), testkit.D("tenant", nil), testkit.D("t", 1, "t", 1)} {
+			if _, err := open(bad); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "Scope") {
+				t.Errorf("%s: %v: %v", name, bad, err)
+			}
+		}
+		h := testkit.Must(open(ours))
+		testkit.OK(t, h.EnsureIndexes(t.Context()))
+		for coll, key := range h.ShardKey() {
+			if key[0].Key != "tenant" {
+				t.Errorf("%s: %s is sharded by %v", name, coll, key)
+			}
+		}
+		for coll, models := range h.Indexes() {
+			for _, m := range models {
+				if m.Keys.(bson.D)[0].Key != "tenant" {
+					t.Errorf("%s: %s has the index %v", name, coll, m.Keys)
+				}
+			}
+		}
+		if writes[name] == nil {
+			continue // it stores no document of the caller
+		}
+		for i, err := range writes[name](t.Context(), h) {
+			if !errors.Is(err, mongopatterns.ErrInvalid) || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {
+				t.Errorf("%s, write %d: %v", name, i, err)
+			}
+		}
+	}
+}
