@@ -220,7 +220,7 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[I, error] {
 	ctx = comment.Call(ctx, "polymorphic.Find")
 	if err := cmp.Or(config.Collections("coll", coll), codec.CheckFilter("filter", filter)); err != nil {
-		return fault.Seq("polymorphic: find", fault.Stop[I](err))
+		return fault.Seq("polymorphic.Find", fault.Stop[I](err))
 	}
 	return func(yield func(I, error) bool) {
 		var none I
