@@ -227,6 +227,41 @@ func TestFiltersInScopes(t *testing.T) {
 	}
 }
 
+// Joins find no document of another tenant under the same ID.
+func TestJoinsInScopes(t *testing.T) {
+	ctx, db := t.Context(), mongotest.Database(t)
+	docs, revisions, hot, cold := db.Collection("docs"), db.Collection("revisions"), db.Collection("hot"), db.Collection("cold")
+	parents, items, theirOne := db.Collection("parents"), db.Collection("items"), testkit.D("_id", 1, "tenant", "b")
+	h := testkit.Must(versioning.New[int, bson.D](docs, revisions, &versioning.Options{Scope: ours}))
+	for _, n := range []int{1, 2} {
+		r := testkit.Must(h.Insert(ctx, testkit.D("_id", n), versioning.Change{}))
+		r.Document = append(r.Document, bson.E{Key: "n", Value: 1})
+		testkit.Must(h.Save(ctx, r, versioning.Change{}))
+	}
+	testkit.Must(docs.DeleteOne(ctx, testkit.D("_id", 1)))
+	testkit.Insert(t, docs, theirOne)
+	if result, err := h.Repair(ctx, nil); err != nil || result.Done != 1 {
+		t.Errorf("versioning: %+v, %v", result, err)
+	}
+	s := testkit.Must(split.New[int, bson.D, bson.D](hot, cold, &split.Options{IDField: "of", ColdFields: []string{"cold"}, Scope: ours}))
+	testkit.Insert(t, hot, testkit.D("_id", 1, "tenant", "a"))
+	testkit.Insert(t, cold, testkit.D("of", 1, "cold", 1, "tenant", "b"))
+	if _, got, err := s.Get(ctx, 1); !errors.Is(err, mongopatterns.ErrNotFound) {
+		t.Errorf("split: %v, %v", got, err)
+	}
+	r := testkit.Must(subset.New[int, bson.D](parents, items, &subset.Options{Scope: ours}))
+	testkit.Insert(t, parents, theirOne)
+	testkit.Insert(t, items, testkit.D("_id", 1, "parent", 1, "tenant", "a"))
+	kinds := []mongopatterns.ProblemKind{}
+	for p, err := range r.Check(ctx, nil) {
+		testkit.OK(t, err)
+		kinds = append(kinds, p.Kind)
+	}
+	if !slices.Equal(kinds, []mongopatterns.ProblemKind{mongopatterns.Orphan}) {
+		t.Errorf("subset: %v", kinds)
+	}
+}
+
 // A tenant is part of each index and shard key, is not _id, and has a value. Documents and updates cannot name another.
 func TestScopes(t *testing.T) {
 	db := mongotest.Database(t)
