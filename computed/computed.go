@@ -151,8 +151,9 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 		return nil, err
 	}
 	for _, e := range rule.Empty {
-		if n := value.Number(inner.empty.Lookup(e.Key)); inner.Additive && (n == nil || n.Sign() != 0) {
-			return nil, fault.Invalid("Rule.Empty: %q must be 0 with Options.Additive", e.Key)
+		zero := inner.empty.Lookup(e.Key)
+		if n := value.Number(zero); inner.Additive && (n == nil || n.Sign() != 0) {
+			return nil, fault.Invalid("Rule.Empty: %q must be 0 with Options.Additive, and Options.Registry encodes it as %v", e.Key, zero)
 		}
 	}
 	inner.prepare()

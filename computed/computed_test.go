@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -520,6 +521,11 @@ func TestInvalid(t *testing.T) {
 		if _, err := totalsOf[int, string, film](a, b, opts); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	unregistered := perFilm() // a type that only a registry can encode is the cause, not its value
+	unregistered.Additive, unregistered.Empty[0].Value = true, struct{ cents int }{}
+	if err := errorOf(totalsOf[int, string, film](a, b, unregistered)); !strings.Contains(err.Error(), "Options.Registry") {
+		t.Error(err)
 	}
 	anything := testkit.Must(totalsOf[any, any, bson.M](a, b, perFilm()))
 	for name, err := range map[string]error{

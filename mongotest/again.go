@@ -92,6 +92,6 @@ func (c *conflict) sent(ctx context.Context, e *event.CommandStartedEvent) {
 	fail := Fail{Commands: []string{e.CommandName}, Times: 1, Code: writeConflict, Labels: []string{"TransientTransactionError"}}
 	var point bson.D
 	if point, c.err = fail.document(c.app); c.err == nil {
-		c.err = configure(ctx, c.admin, point)
+		c.err = configure(ctx, c.admin.Client(), point)
 	}
 }

@@ -153,16 +153,16 @@ func disconnect(db *mongo.Database, bound time.Duration) {
 
 // Engine says what the server of db is: "mongodb", "documentdb" (the PostgreSQL
 // extension), or "other". Tests need it only where an engine's plan differs from
-// MongoDB's.
+// MongoDB's. db comes from [Database] or [Server.Database].
 //
-// Cost: 2 round trips.
+// Cost: none.
 func Engine(t testing.TB, db *mongo.Database) string {
 	t.Helper()
-	engine, _, err := identify(context.Background(), db.Client())
-	if err != nil {
-		t.Fatalf("mongotest: %v", err)
+	of, ok := clients.Load(db.Client())
+	if !ok {
+		t.Fatal("mongotest: Engine needs a database from mongotest.Database")
 	}
-	return engine
+	return of.(known).server.Engine
 }
 
 // identify asks the server for its engine and version. MongoDB names its storage engine in buildInfo, or is a

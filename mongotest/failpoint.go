@@ -100,6 +100,10 @@ func FailPoint(t testing.TB, db *mongo.Database, fail Fail) (stop func()) {
 	if err != nil {
 		t.Fatalf("mongotest: %v", err)
 	}
+	admin, err := made.server.admin() // the client of db may have few rights, or a strict API
+	if err != nil {
+		t.Fatalf("mongotest: %v", err)
+	}
 	first, err := claim(made.server, t.Name())
 	if err != nil {
 		t.Fatalf("mongotest: %v", err)
@@ -108,7 +112,7 @@ func FailPoint(t testing.TB, db *mongo.Database, fail Fail) (stop func()) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 		defer cancel()
-		if err := configure(ctx, db, bson.D{{Key: "configureFailPoint", Value: failCommand}, {Key: "mode", Value: "off"}}); err != nil {
+		if err := configure(ctx, admin, bson.D{{Key: "configureFailPoint", Value: failCommand}, {Key: "mode", Value: "off"}}); err != nil {
 			t.Errorf("mongotest: take the fail point off: %v", err)
 		}
 	}
@@ -118,14 +122,14 @@ func FailPoint(t testing.TB, db *mongo.Database, fail Fail) (stop func()) {
 			stop()
 		})
 	}
-	if err := configure(t.Context(), db, point); err != nil {
+	if err := configure(t.Context(), admin, point); err != nil {
 		t.Fatalf("mongotest: FailPoint: %v (a server that mongotest did not start needs --setParameter enableTestCommands=1)", err)
 	}
 	return stop
 }
 
-func configure(ctx context.Context, db *mongo.Database, point bson.D) error {
-	return db.Client().Database("admin").RunCommand(ctx, point).Err()
+func configure(ctx context.Context, admin *mongo.Client, point bson.D) error {
+	return admin.Database("admin").RunCommand(ctx, point).Err()
 }
 
 // claim waits until no other test has the fail point of a server. first is false if this test has it already.

@@ -144,6 +144,22 @@ func TestFailPoint(t *testing.T) {
 	})
 }
 
+// The helpers of a test that send commands serve a client whose API is strict.
+func TestStrictAPI(t *testing.T) {
+	t.Parallel()
+	strict := options.ServerAPI(options.ServerAPIVersion1).SetStrict(true)
+	db := Database(t, options.Client().SetServerAPIOptions(strict))
+	FailPoint(t, db, Fail{Commands: []string{"insert"}, Times: 1, Code: 13})
+	_, err := db.Collection("orders").InsertOne(t.Context(), bson.D{})
+	var server mongo.ServerError
+	if !errors.As(err, &server) || !server.HasErrorCode(13) {
+		t.Error(err)
+	}
+	if engine := Engine(t, db); engine != "mongodb" {
+		t.Error(engine)
+	}
+}
+
 // Tests that have a fail point run one after the other; one inside another fails.
 func TestFailPointsTakeTurns(t *testing.T) {
 	t.Parallel()

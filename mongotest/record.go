@@ -10,6 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/sent"
 )
 
 // Command is one command a client sent.
@@ -172,6 +174,9 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 	r.mu.Unlock()
 	return &event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if sent.Watch != nil {
+				sent.Watch(e)
+			}
 			r.mu.Lock()
 			watcher := r.watcher
 			r.mu.Unlock()

@@ -38,18 +38,19 @@ type Joined[ID, T any] struct {
 
 // Fetch reads documents by their _ids and returns them in the order of ids. An _id given twice
 // yields its document twice. projection is that of the driver's Find, nil for all fields, and must
-// keep the _id.
+// keep the _id. registry encodes the _ids, nil for the driver's. Set it if your client has one of its own that encodes
+// ID, because otherwise Fetch asks for other _ids and finds no document.
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
-func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any) (joined Joined[ID, T], err error) {
+func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any, registry *bson.Registry) (joined Joined[ID, T], err error) {
 	ctx = comment.Call(ctx, "relation.Fetch")
 	defer fault.In(&err, "relation.Fetch")
 	if coll == nil {
 		return joined, fault.Invalid("coll: the collection is nil")
 	}
 	c := &core{}
-	if slices.ContainsFunc(ids, func(id ID) bool { return !value.Fixed(id) }) {
-		c.codec = codec.Of(coll, nil, nil)
+	if registry != nil || slices.ContainsFunc(ids, func(id ID) bool { return !value.Fixed(id) }) {
+		c.codec = codec.Of(coll, registry, nil)
 	}
 	raw, err := encoded(c, ids)
 	if err != nil {

@@ -635,7 +635,7 @@ func TestFetch(t *testing.T) {
 	}
 	var joined relation.Joined[int, course]
 	costs.Record(t, db, 0, []string{"find", "find", "find"}, func() (err error) {
-		joined, err = relation.Fetch[int, course](t.Context(), coll, ids, bson.M{"name": 1})
+		joined, err = relation.Fetch[int, course](t.Context(), coll, ids, bson.M{"name": 1}, nil)
 		return err
 	})
 	var want []course
@@ -650,8 +650,22 @@ func TestFetch(t *testing.T) {
 	if !slices.Equal(joined.Items, want) || !slices.Equal(joined.Dangling, dangling) {
 		t.Errorf("%d items, %d dangling", len(joined.Items), len(joined.Dangling))
 	}
-	if _, err := relation.Fetch[int, course](t.Context(), coll, []int{1, 2}, bson.M{"_id": 0}); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if _, err := relation.Fetch[int, course](t.Context(), coll, []int{1, 2}, bson.M{"_id": 0}, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// The registry of a client stores IDs in a way of its own.
+func TestFetchWithARegistry(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t, options.Client().SetRegistry(testkit.Registry())).Collection("courses")
+	type course struct {
+		ID testkit.Number `bson:"_id"`
+	}
+	testkit.Insert(t, coll, course{1}, course{2})
+	joined, err := relation.Fetch[testkit.Number, course](t.Context(), coll, []testkit.Number{2, 3}, nil, testkit.Registry())
+	if err != nil || !slices.Equal(joined.Items, []course{{2}}) || !slices.Equal(joined.Dangling, []testkit.Number{3}) {
+		t.Errorf("%+v, %v", joined, err)
 	}
 }
 

@@ -190,8 +190,8 @@ func (c Codec) first(t reflect.Type, path string) (s *Struct, f *Field, below st
 func (c Codec) CheckKept(t reflect.Type, paths ...string) error {
 	for i := 0; i+1 < len(paths); i += 2 {
 		if paths[i+1] != "" && c.omits(t, paths[i+1]) {
-			return fault.Invalid("%s: %v does not store a zero of %q, because of omitempty: leave that out, or make the field a pointer to a type without IsZero",
-				paths[i], t, paths[i+1])
+			return fault.Invalid("%s: %v does not store a zero of %q, because of omitempty, or of OmitEmpty or OmitZeroStruct in the BSON options: "+
+				"leave that out, or make the field a pointer to a type without IsZero", paths[i], t, paths[i+1])
 		}
 	}
 	return nil
