@@ -61,7 +61,7 @@ func ExampleFetch() {
 		fmt.Println(err)
 		return
 	}
-	joined, err := relation.Fetch[int, Part](ctx, parts, []int{3, 9, 1}, nil, nil)
+	joined, err := relation.Fetch[int, Part](ctx, parts, []int{3, 9, 1}, nil)
 	fmt.Println(joined.Items, joined.Dangling, err)
 	// Output: [{3 washer} {1 bolt}] [9] <nil>
 }

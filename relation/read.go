@@ -36,27 +36,38 @@ type Joined[ID, T any] struct {
 	Malformed []bson.RawValue
 }
 
+// FetchOptions configure Fetch. The zero value reads whole documents.
+type FetchOptions struct {
+	// Projection is that of the driver's Find, and must keep the _id. Default nil: all fields.
+	Projection any
+	// Registry encodes the _ids. The client's registry cannot be read, so set it if your client has one of its own that
+	// encodes ID, because otherwise Fetch asks for other _ids and finds no document. Default nil: the driver's.
+	Registry *bson.Registry
+}
+
 // Fetch reads documents by their _ids and returns them in the order of ids. An _id given twice
-// yields its document twice. projection is that of the driver's Find, nil for all fields, and must
-// keep the _id. registry encodes the _ids, nil for the driver's. Set it if your client has one of its own that encodes
-// ID, because otherwise Fetch asks for other _ids and finds no document.
+// yields its document twice. opts may be nil.
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
-func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any, registry *bson.Registry) (joined Joined[ID, T], err error) {
+func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opts *FetchOptions) (joined Joined[ID, T], err error) {
 	ctx = comment.Call(ctx, "relation.Fetch")
 	defer fault.In(&err, "relation.Fetch")
 	if coll == nil {
 		return joined, fault.Invalid("coll: the collection is nil")
 	}
+	var o FetchOptions
+	if opts != nil {
+		o = *opts
+	}
 	c := &core{}
-	if registry != nil || slices.ContainsFunc(ids, func(id ID) bool { return !value.Fixed(id) }) {
-		c.codec = codec.Of(coll, registry, nil)
+	if o.Registry != nil || slices.ContainsFunc(ids, func(id ID) bool { return !value.Fixed(id) }) {
+		c.codec = codec.Of(coll, o.Registry, nil)
 	}
 	raw, err := encoded(c, ids)
 	if err != nil {
 		return joined, err
 	}
-	found, err := read[T](ctx, comment.On(coll), "_id", raw, nil, projection)
+	found, err := read[T](ctx, comment.On(coll), "_id", raw, nil, o.Projection)
 	if err != nil {
 		return joined, err
 	}

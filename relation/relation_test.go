@@ -635,7 +635,7 @@ func TestFetch(t *testing.T) {
 	}
 	var joined relation.Joined[int, course]
 	costs.Record(t, db, 0, []string{"find", "find", "find"}, func() (err error) {
-		joined, err = relation.Fetch[int, course](t.Context(), coll, ids, bson.M{"name": 1}, nil)
+		joined, err = relation.Fetch[int, course](t.Context(), coll, ids, &relation.FetchOptions{Projection: bson.M{"name": 1}})
 		return err
 	})
 	var want []course
@@ -650,7 +650,7 @@ func TestFetch(t *testing.T) {
 	if !slices.Equal(joined.Items, want) || !slices.Equal(joined.Dangling, dangling) {
 		t.Errorf("%d items, %d dangling", len(joined.Items), len(joined.Dangling))
 	}
-	if _, err := relation.Fetch[int, course](t.Context(), coll, []int{1, 2}, bson.M{"_id": 0}, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if _, err := relation.Fetch[int, course](t.Context(), coll, []int{1, 2}, &relation.FetchOptions{Projection: bson.M{"_id": 0}}); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -663,7 +663,7 @@ func TestFetchWithARegistry(t *testing.T) {
 		ID testkit.Number `bson:"_id"`
 	}
 	testkit.Insert(t, coll, course{1}, course{2})
-	joined, err := relation.Fetch[testkit.Number, course](t.Context(), coll, []testkit.Number{2, 3}, nil, testkit.Registry())
+	joined, err := relation.Fetch[testkit.Number, course](t.Context(), coll, []testkit.Number{2, 3}, &relation.FetchOptions{Registry: testkit.Registry()})
 	if err != nil || !slices.Equal(joined.Items, []course{{2}}) || !slices.Equal(joined.Dangling, []testkit.Number{3}) {
 		t.Errorf("%+v, %v", joined, err)
 	}

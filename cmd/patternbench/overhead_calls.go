@@ -347,7 +347,7 @@ func relationReads(people, tasks *mongo.Collection, listed, owned *relation.Rela
 			return errorOf(findAll[course](ctx, 20, tasks, bson.D{e("owner", i%20)}, options.Find().SetSort(bson.D{e("_id", -1)}).SetLimit(20)))
 		}, ""},
 		{"relation.Fetch, 20 IDs", oneRead, func(ctx context.Context, i int) error {
-			joined, err := relation.Fetch[int, course](ctx, tasks, twenty(i), nil, nil)
+			joined, err := relation.Fetch[int, course](ctx, tasks, twenty(i), nil)
 			return errors.Join(err, want(len(joined.Items), 20))
 		}, func(ctx context.Context, i int) error { return inOrder(ctx, tasks, twenty(i)) }, ""}}
 }

@@ -68,7 +68,7 @@ func TestOptionsOfTheClient(t *testing.T) {
 			}{v}); err != nil {
 				return err
 			}
-			joined, err := relation.Fetch[named, bson.D](ctx, c, []named{v}, nil, nil)
+			joined, err := relation.Fetch[named, bson.D](ctx, c, []named{v}, nil)
 			if err == nil && len(joined.Items) == 0 {
 				err = errors.New("not found")
 			}

@@ -62,7 +62,7 @@ func TestNothingToDo(t *testing.T) {
 		})
 	}
 	t.Run("relation.Fetch", func(t *testing.T) {
-		testkit.OK(t, testkit.ErrorOf(relation.Fetch[int, bson.D](t.Context(), testkit.Offline(t).Collection("tasks"), nil, nil, nil)))
+		testkit.OK(t, testkit.ErrorOf(relation.Fetch[int, bson.D](t.Context(), testkit.Offline(t).Collection("tasks"), nil, nil)))
 	})
 }
 

@@ -620,7 +620,7 @@ var mistakes = []mistake{
 		return testkit.ErrorOf(relation.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), nil))
 	}, mongopatterns.ErrInvalid, "set ChildrenField, OwnerField"},
 	{"relation: no collection to fetch from", nil, func(ctx context.Context, _ *mongo.Database) error {
-		return testkit.ErrorOf(relation.Fetch[int, bson.D](ctx, nil, []int{1}, nil, nil))
+		return testkit.ErrorOf(relation.Fetch[int, bson.D](ctx, nil, []int{1}, nil))
 	}, mongopatterns.ErrInvalid, "coll: the collection is nil"},
 	{"tree: no representation", nil, func(_ context.Context, db *mongo.Database) error {
 		return testkit.ErrorOf(tree.New[int, bson.D](db.Collection("c"), 0, nil))

@@ -114,7 +114,7 @@ func relationReads() (out []Row) {
 		return Keyed{s.Coll("tasks"), testkit.D("_id", 1)}
 	}, map[string]func(context.Context, Keyed) error{
 		"Fetch": func(ctx context.Context, k Keyed) error {
-			return testkit.ErrorOf(relation.Fetch[int, bson.D](ctx, k.Coll, []int{1, 3}, nil, nil))
+			return testkit.ErrorOf(relation.Fetch[int, bson.D](ctx, k.Coll, []int{1, 3}, nil))
 		},
 	})...)
 	return out
