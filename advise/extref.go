@@ -23,6 +23,7 @@ const (
 	extrefRatio  = 10
 	extrefJoined = 100
 	extrefStale  = 0.05
+	extrefFewest = 20 // documents of the source: fewer are in a service's memory
 )
 
 // joins are the $lookups from one field to the _id of a collection.
@@ -157,6 +158,9 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return nil
 	case source == nil:
 		l.not(pattern, c.name, j.local, l.unseen(j.from))
+		return nil
+	case source.count < extrefFewest:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s has %s: a service can keep them in its memory", j.from, many(source.count, "document")))
 		return nil
 	case strings.Count(j.local, ".") >= depth:
 		l.not(pattern, c.name, j.local, "the reference is below the third name of a path")

@@ -154,7 +154,7 @@ func (l *looker) missing(ctx context.Context) error {
 	asked := 0
 	for _, s := range all {
 		c := l.all[s.collection]
-		if c == nil || !s.join && c.count < indexDocuments {
+		if c == nil || c.few() || !s.join && c.count < indexDocuments {
 			continue
 		}
 		known, err := l.plainIndexes(ctx, s.collection)

@@ -82,7 +82,7 @@ func (l *looker) referred(c *collection, f field) (out []*collection) {
 		if slices.Contains(numbers, f.kind) {
 			kinds = numbers
 		}
-		if !other.has("_id", kinds...) || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
+		if other.few() || !other.has("_id", kinds...) || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
 			continue
 		}
 		switch unique := f.kind == "objectId" || f.kind == "binData"; {

@@ -410,11 +410,12 @@ func joined(cold []string, join mongo.Pipeline) rewrite {
 	}
 }
 
-// extracted reads one embedded child by its _id where the children are. Reads that need no children are the same.
-func extracted(path, into string) service {
+// extracted reads one embedded child, by its _id or another field, where the children are. Reads that need no children are
+// the same.
+func extracted(path, into, by string) service {
 	wanted := func(c command) (id any, ok bool) {
 		others := slices.ContainsFunc(c.read.uses, func(name string) bool { return !related(name, path) })
-		if c.name != "find" || len(c.filter) != 1 || c.filter[0].Key != path+"._id" || others {
+		if c.name != "find" || len(c.filter) != 1 || c.filter[0].Key != path+"."+by || strings.Contains(by, ".") || others {
 			return nil, false
 		}
 		return c.filter[0].Value, true
@@ -431,14 +432,14 @@ func extracted(path, into string) service {
 			if !ok {
 				return same.read(ctx, m, c)
 			}
-			answer, err := m.read(ctx, bson.D{{Key: "find", Value: into}, {Key: "filter", Value: d("_id", id)}})
+			answer, err := m.read(ctx, bson.D{{Key: "find", Value: into}, {Key: "filter", Value: d(by, id)}})
 			return answer, true, err
 		},
 		asked: func(c command, document bson.D) bson.D {
 			id, ok := wanted(c)
 			children, _ := at(document, path).(bson.A)
 			for _, child := range children {
-				if c, _ := child.(bson.D); ok && missing(id, at(c, "_id"), false) == "" {
+				if c, _ := child.(bson.D); ok && missing(id, at(c, by), false) == "" {
 					return c
 				}
 			}

@@ -525,7 +525,7 @@ func (l *looker) whyNot(a link) string {
 	}
 	c := l.all[a.collection]
 	switch {
-	case c == nil:
+	case c == nil || c.few():
 		return l.unseen(a.collection)
 	case c.capped:
 		return a.collection + " is capped"

@@ -438,14 +438,14 @@ func trySplit(c *collection, cold []string) trying {
 }
 
 // tryExtract moves embedded children, and leaves their _ids.
-func tryExtract(c *collection, path string) trying {
+func tryExtract(c *collection, path, by string) trying {
 	into := c.name + "_" + path
 	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (service, error) {
 		children, err := relation.New[any, any, bson.M](db.Collection(c.name), db.Collection(into), &relation.Options{ChildrenField: path})
 		if err != nil {
 			return service{}, err
 		}
-		return extracted(path, into), adopting(children.Extract(ctx, nil))
+		return extracted(path, into, by), adopting(children.Extract(ctx, nil))
 	})
 }
 
