@@ -189,3 +189,61 @@ func TestListsInTheOrderOfAField(t *testing.T) {
 		}
 	}
 }
+
+// A join by another key than _id is one that extref takes, if no two sources share the key.
+func TestJoinsByAnotherKey(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("orders"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: fmt.Sprint("c", i%200)}, {Key: "shop", Value: i % 7}, {Key: "year", Value: i % 9}}
+	}))
+	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "no", Value: fmt.Sprint("c", i)}, {Key: "shop", Value: i % 7}, {Key: "name", Value: fmt.Sprint("n", i)}}
+	}))
+	join := func(local, foreign string) []advise.Query {
+		return sends(t, 100, fmt.Sprintf(`{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "customers", "localField": %q, "foreignField": %q, "as": "of"}}, {"$project": {"of.name": 1}}]}`, local, foreign))
+	}
+	report := said(t, db, join("customer", "no"), "extref:orders.customer", "orders", "")
+	tried(t, db, report)
+	if len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Code, `&extref.Options{KeyField: "no"}`) || !strings.Contains(report.Findings[0].Code, "extref.New[string") {
+		t.Errorf("%v", report.Findings)
+	}
+	said(t, db, join("shop", "shop"), "", "orders", "reads join customers by shop, which several of its documents share")
+}
+
+// Finds that ask by $in for what a field of the answer before them names join it, as populate does.
+func TestFindsForAllOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ids := make([]bson.ObjectID, 90)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+	}
+	insert(t, db.Collection("slots"), times(500, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "day", Value: i / 10}, {Key: "host", Value: ids[i%90]}}
+	}))
+	insert(t, db.Collection("hosts"), times(90, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: ids[i]}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "notes", Value: "x"}}
+	}))
+	populate := func(projection, field string) []advise.Query {
+		return advise.Commands(mongotest.Record(t, db, func() {
+			for i := range 60 {
+				var slots []bson.M
+				cursor := testkit.Value[*mongo.Cursor](t)(db.Collection("slots").Find(t.Context(), bson.D{{Key: "day", Value: i % 50}}))
+				testkit.OK(t, cursor.All(t.Context(), &slots))
+				var list bson.A
+				for _, slot := range slots {
+					list = append(list, slot[field])
+				}
+				find := append(document(t, `{"find": "hosts"}`), bson.E{Key: "filter", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: list}}}}}, bson.E{Key: "projection", Value: document(t, projection)})
+				testkit.OK(t, db.RunCommand(t.Context(), find).Err())
+			}
+		}))
+	}
+	said(t, db, populate(`{"name": 1}`, "host"), "extref:slots.host", "slots", "")
+	said(t, db, populate(`{"notes": 0}`, "host"), "", "slots", "hand on all of it")
+	if report := look(t, db, unhurried(populate(`{"name": 1}`, "_id"))); len(report.Findings) > 0 {
+		t.Errorf("advised %v", named(report))
+	}
+}

@@ -84,9 +84,14 @@ func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins)
 		}
 		fields = append(fields, fmt.Sprintf("{Path: %q%s}", path, as))
 	}
+	id, key := l.idType(ctx, source), "nil"
+	if j.key != "" {
+		id = goType(l.counting(ctx, source, j.key, d("$type", "$"+j.key), source.kind(j.key)))
+		key = fmt.Sprintf("&extref.Options{KeyField: %q}", j.key)
+	}
 	code := fmt.Sprintf(`references, err := extref.New[%s, bson.D](db.Collection(%q), []extref.Target{{
 %sFields: []extref.Field{%s},
-}}, nil)`, l.idType(ctx, source), source.name, options, strings.Join(fields, ", "))
+}}, %s)`, id, source.name, options, strings.Join(fields, ", "), key)
 	if aligned, err := format.Source([]byte(code)); err == nil {
 		return string(aligned)
 	}

@@ -27,8 +27,9 @@ type traffic struct {
 	counters []counter
 	exact    []string // paths that updates raise, but not as a counter does
 
-	deletes int64 // statements
-	inserts int64 // documents
+	removals []write // deletes of single documents
+	deletes  int64   // statements
+	inserts  int64   // documents
 }
 
 // read is a find or an aggregation, and what it needs of each document.
@@ -73,6 +74,9 @@ func (l *looker) add(c command) {
 	for _, g := range c.graphs {
 		l.trafficOf(g.in).climb(g)
 	}
+	if c.From.together {
+		l.trafficOf(c.From.Collection).populate(c)
+	}
 	if links := c.links(); len(links) > 0 {
 		l.trafficOf(c.From.Collection).loop(c, links[0])
 	}
@@ -108,6 +112,7 @@ func (t *traffic) add(c command) {
 	switch c.name {
 	case "delete":
 		t.deletes += c.calls
+		t.removals = append(t.removals, c.removals...)
 	case "insert":
 		documents, _ := at(c.body, "documents").(bson.A)
 		t.inserts += c.calls * int64(max(len(documents), 1))

@@ -323,7 +323,7 @@ func (l *looker) distinct(ctx context.Context, c *collection, path, name string)
 func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(l.reads)) {
 		for _, j := range l.reads[name].joins {
-			if j.from == c.name && j.local != "" {
+			if j.from == c.name && j.local != "" && j.key == "" {
 				return name + "." + j.local, nil
 			}
 		}

@@ -182,6 +182,8 @@ func TestPagesOfAllKinds(t *testing.T) {
 		{aggregate(`{"$set": {"year": {"$add": ["$year", 1]}}}, {"$sort": {"year": 1}}, ` + far), "", "the pipeline makes the fields"},
 		{`{"find": "things", "filter": {"kind": 1}, "sort": {"year": 1}, "skip": 400, "limit": 20}`, finding, ""},
 		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 50, "limit": 20}`, "", "0 of 20 pages skip more"},
+		{`{"find": "things", "skip": 2000, "limit": 1}`, "", "these are no pages, and $sample gives one by chance"},
+		{`{"find": "things", "sort": {"year": 1}, "skip": 2000, "limit": 1}`, finding, ""},
 		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 101, "limit": 20}`, "", "behind the filter the server examines 3,000 for the deepest"},
 	} {
 		report := said(t, db, sends(t, 20, test.command), test.finding, "things", test.reason)
@@ -392,10 +394,27 @@ func TestSeriesOfAllKinds(t *testing.T) {
 	for _, update := range []string{value, `{"$set": {"value": 7}, "$setOnInsert": ` + single + `}`, strings.TrimSuffix(single, "}") + `, "value": 7}`} {
 		said(t, db, change(10, single, update), "bucket:corrected.at", "corrected", "")
 	}
-	said(t, db, change(11, single, value), "", "corrected", "11 updates of single documents were seen, and 30 reads of a range")
-	said(t, db, change(1, `{"_id": 7}`, value), "", "corrected", "updates or deletes of single documents were seen")
+	said(t, db, change(16, single, value), "", "corrected", "16 updates and deletes of single documents were seen, and 30 reads of a range")
+	said(t, db, change(10, `{"_id": 7}`, value), "bucket:corrected.at", "corrected", "")
+	said(t, db, change(1, `{"value": 7}`, value), "", "corrected", "updates or deletes of other documents")
+	said(t, db, change(1, `{"_id": 7}`, strings.TrimSuffix(single, "}")+`, "value": 7}`), "", "corrected", "updates or deletes of other documents")
+	removed := func(n int64, filter string, limit int) []advise.Query {
+		return append(change(1, single, value)[:1], sends(t, n, fmt.Sprintf(`{"delete": "corrected", "deletes": [{"q": %s, "limit": %d}]}`, filter, limit))...)
+	}
+	said(t, db, removed(15, single, 1), "bucket:corrected.at", "corrected", "")
+	said(t, db, removed(16, `{"_id": 7}`, 1), "", "corrected", "16 updates and deletes of single documents were seen")
+	said(t, db, removed(1, single, 0), "", "corrected", "updates or deletes of other documents")
+	said(t, db, removed(1, `{"value": 7}`, 1), "", "corrected", "updates or deletes of other documents")
+	// Some of the reads of a range search it, which packed blocks cannot do.
+	searched := func(all, some int64) []advise.Query {
+		return append(sends(t, all, `{"find": "corrected", "filter": {"host": "h1", "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`),
+			sends(t, some, `{"find": "corrected", "filter": {"host": "h1", "value": 8, "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`)...)
+	}
+	said(t, db, searched(30, 5), "series:corrected.at", "corrected", "")
+	said(t, db, searched(30, 20), "bucket:corrected.at", "corrected", "")
+	said(t, db, searched(20, 30), "", "corrected", "20 of 50 reads are a range of at for one host")
 	for _, moves := range []string{`{"$set": {"at": {"$date": "2026-01-02T00:00:00Z"}}}`, `{"host": "h2", "at": {"$date": "2026-01-01T00:01:00Z"}, "value": 7}`, `[{"$set": {"value": 7}}]`} {
-		said(t, db, change(1, single, moves), "", "corrected", "updates or deletes of single documents were seen")
+		said(t, db, change(1, single, moves), "", "corrected", "updates or deletes of other documents")
 	}
 }
 

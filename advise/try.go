@@ -626,7 +626,7 @@ func tryExtref(c, source *collection, j joins) trying {
 			fields = append(fields, extref.Field{Path: path, As: j.within(j.copyAt(path))})
 		}
 		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.inside(), IDField: j.within(j.local),
-			VersionField: j.within(j.version()), Fields: fields}}, nil)
+			VersionField: j.within(j.version()), Fields: fields}}, &extref.Options{KeyField: j.key})
 		if err != nil {
 			return 0, service{}, err
 		}
