@@ -170,13 +170,17 @@ func (l *looker) computedCode(ctx context.Context, sources, targets *collection,
 		group = append(group, fmt.Sprintf("\t\t{Key: %q, Value: bson.D{{Key: %q, Value: %s}}},\n", f.Key, accumulator.Key, operand))
 		empty = append(empty, fmt.Sprintf("{Key: %q, Value: %s}", f.Key, zero))
 	}
+	match := ""
+	if fixed := t.fixed(); fixed != nil {
+		match, options = fmt.Sprintf(`{{Key: "$match", Value: %s}}, `, goValue(fixed)), "nil"
+	}
 	return fmt.Sprintf(`totals, err := computed.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), computed.Rule{
 	KeyField: %q,
-	Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{
+	Pipeline: mongo.Pipeline{%s{{Key: "$group", Value: bson.D{
 		{Key: "_id", Value: %q},
 %s	}}}},
 	Empty: bson.D{%s},
-}, %s)`, l.idType(ctx, sources), l.idType(ctx, targets), sources.name, targets.name, t.key, "$"+t.key,
+}, %s)`, l.idType(ctx, sources), l.idType(ctx, targets), sources.name, targets.name, t.key, match, "$"+t.key,
 		strings.Join(group, ""), strings.Join(empty, ", "), options)
 }
 

@@ -74,6 +74,9 @@ func (l *looker) add(c command) {
 	for _, g := range c.graphs {
 		l.trafficOf(g.in).climb(g)
 	}
+	if from, t, ok := c.joinedTotals(); ok {
+		l.trafficOf(from).total(t)
+	}
 	if c.From.together {
 		l.trafficOf(c.From.Collection).populate(c)
 	}
@@ -89,7 +92,9 @@ func (t *traffic) add(c command) {
 	t.page(c)
 	t.level(c)
 	t.span(c)
-	t.total(c)
+	if more, ok := c.totals(); ok {
+		t.total(more)
+	}
 	for _, j := range c.joins {
 		if !c.shape && !operators(c.pipeline, "$out", "$merge") { // it is sent again
 			j.seen = []command{c}

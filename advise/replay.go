@@ -665,17 +665,26 @@ func climbing(field string) service {
 	return s
 }
 
+// target selects the documents that hold what a command adds up.
+func (t totals) target(c command) bson.D {
+	if t.all {
+		return bson.D{}
+	}
+	return d("_id", at(c.filter, t.key))
+}
+
 // totalling reads the totals of the documents with one value where they are stored. The stages behind them stay.
 func totalling(into string, t totals) service {
 	s := sending(func(c command) bson.D {
 		if own, ok := c.totals(); !ok || !own.same(t) {
 			return nil
 		}
-		filter := d("_id", at(c.filter, t.key))
-		if len(c.pipeline) == 2 {
+		group := slices.IndexFunc(c.pipeline, func(p any) bool { name, _ := stage(p); return name == "$group" })
+		filter, behind := t.target(c), c.pipeline[group+1:]
+		if len(behind) == 0 {
 			return bson.D{{Key: "find", Value: into}, {Key: "filter", Value: filter}}
 		}
-		return bson.D{{Key: "aggregate", Value: into}, {Key: "pipeline", Value: append(bson.A{d("$match", filter)}, c.pipeline[2:]...)}, {Key: "cursor", Value: bson.D{}}}
+		return bson.D{{Key: "aggregate", Value: into}, {Key: "pipeline", Value: append(bson.A{d("$match", filter)}, behind...)}, {Key: "cursor", Value: bson.D{}}}
 	})
 	s.asked = func(_ command, document bson.D) bson.D { // the group may have had any _id
 		return slices.DeleteFunc(document, func(e bson.E) bool { return e.Key == "_id" })

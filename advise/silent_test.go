@@ -113,7 +113,7 @@ func TestTotalsOfAllKinds(t *testing.T) {
 	write = sends(t, 1, `{"insert": "sales", "documents": [{"price": 3}]}`)[0]
 	for _, test := range [][3]string{
 		{`{"$match": {"product": ` + one + `}}, `, `{"p": "$product", "s": "$shop"}`, "by several fields at once"},
-		{``, `"$product"`, "of the whole collection, which is a report"},
+		{``, `"$shop"`, "no collection has the values as its _id"},
 		{``, `null`, "of the whole collection, which is a report"},
 		{`{"$match": {"product": ` + one + `, "shop": 3}}, `, `"$product"`, "of what a filter by several fields selects"},
 		{`{"$match": {"product": ` + one + `}}, `, `"$shop"`, "by another field than that of the filter"},
@@ -122,6 +122,54 @@ func TestTotalsOfAllKinds(t *testing.T) {
 			t.Errorf("%s, by %s: advised %v; %s", test[0], test[1], named(r), notes)
 		}
 	}
+}
+
+// Totals are found where a filter fixes other fields, always to the same values, where a $group has all of them, and where a
+// $lookup is for sums alone.
+func TestTotalsInOtherReads(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("teams"), times(40, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	insert(t, db.Collection("results"), times(2000, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 40}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/40%2]}}
+	}))
+	seen := append(sends(t, 3, `{"insert": "results", "documents": [{"points": 3}]}`), sends(t, 9, `{"find": "teams", "filter": {"_id": 3}}`)...)
+	each := func(command string, teams ...int) []advise.Query {
+		out := slices.Clone(seen)
+		for _, team := range teams {
+			out = append(out, sends(t, 30, strings.ReplaceAll(command, "TEAM", fmt.Sprint(team)))...)
+		}
+		return out
+	}
+	const sum, one = `{"$group": {"_id": null, "sum": {"$sum": "$points"}, "n": {"$sum": 1}}}`, `{"$group": {"_id": "$team", "sum": {"$sum": "$points"}}}`
+	joined := func(project string) string {
+		return `{"aggregate": "teams", "pipeline": [{"$match": {"_id": TEAM}}, {"$lookup": {"from": "results", "localField": "_id", "foreignField": "team", "as": "r"}}, {"$project": ` + project + `}]}`
+	}
+	for _, test := range []struct{ command, code, reason string }{
+		{`{"aggregate": "results", "pipeline": [{"$match": {"team": TEAM, "state": "ok"}}, ` + sum + `]}`, `{{Key: "$match", Value: bson.D{{Key: "state", Value: "ok"}}}}`, ""},
+		{`{"aggregate": "results", "pipeline": [{"$match": {"state": "ok", "team": TEAM}}, ` + one + `]}`, `{{Key: "$match", Value: bson.D{{Key: "state", Value: "ok"}}}}`, ""},
+		{`{"aggregate": "results", "pipeline": [{"$match": {"team": TEAM, "points": TEAM}}, ` + sum + `]}`, "", "of what a filter by several fields selects"},
+		{`{"aggregate": "results", "pipeline": [{"$match": {"team": TEAM, "state": "ok"}}, {"$group": {"_id": "$state", "sum": {"$sum": "$points"}}}]}`, "", "of what a filter by several fields selects"},
+		{`{"aggregate": "results", "pipeline": [` + one + `, {"$sort": {"sum": -1}}]}`, `KeyField: "team"`, ""},
+		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "best": {"$max": "$r.points"}, "n": {"$size": "$r"}}`), `{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}`, ""},
+		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "r": 1}`), "", ""},
+		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "first": {"$first": "$r"}}`), "", ""},
+	} {
+		finding := "computed:results.team"
+		if test.code == "" {
+			finding = ""
+		}
+		report := look(t, db, unhurried(each(test.command, 3, 4)))
+		found := slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == finding && strings.Contains(f.Code, test.code) })
+		if notes := strings.Join(about(report, "results"), "; "); found != (finding != "") || !strings.Contains(notes, test.reason) {
+			t.Errorf("%s: advised %v; %s", test.command, report.Findings, notes)
+		}
+		tried(t, db, report)
+	}
+	_, err := db.Collection("results").InsertOne(t.Context(), bson.D{{Key: "points", Value: 7}})
+	testkit.OK(t, err)
+	said(t, db, each(`{"aggregate": "results", "pipeline": [`+one+`]}`, 3, 4), "", "results", "the reads add up documents as well whose team names no document of teams")
 }
 
 // A tail of 6 % is a tail, a map is none, and a list inside a subdocument is said to be there.

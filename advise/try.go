@@ -657,7 +657,6 @@ func tryExtref(c, source *collection, j joins) trying {
 // filter selects, and examines its target alone once the totals are there.
 func tryComputed(sources, targets *collection, t totals, commands []command) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
-		pipeline := mongo.Pipeline{{{Key: "$group", Value: append(bson.D{{Key: "_id", Value: "$" + t.key}}, t.fields...)}}}
 		var empty bson.D
 		for _, f := range t.fields {
 			zero := any(0)
@@ -666,7 +665,7 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 			}
 			empty = append(empty, bson.E{Key: f.Key, Value: zero})
 		}
-		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), computed.Rule{KeyField: t.key, Pipeline: pipeline, Empty: empty}, nil)
+		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), computed.Rule{KeyField: t.key, Pipeline: t.pipeline(), Empty: empty}, nil)
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -675,14 +674,22 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 		}
 		saved := int64(0)
 		for _, c := range commands {
+			from, joined, ok := c.joinedTotals()
+			if ok && from == sources.name && joined.same(t) { // its target is read as before
+				n, err := db.Collection(sources.name).CountDocuments(ctx, d(t.key, at(c.filter, "_id")))
+				if err != nil {
+					return 0, service{}, err
+				}
+				saved += c.calls * n
+			}
 			if own, ok := c.totals(); !ok || c.Collection != sources.name || !own.same(t) {
 				continue
 			}
-			n, err := db.Collection(sources.name).CountDocuments(ctx, c.filter)
+			n, err := db.Collection(sources.name).CountDocuments(ctx, append(bson.D{}, c.filter...))
 			if err != nil {
 				return 0, service{}, err
 			}
-			left, err := db.Collection(targets.name).CountDocuments(ctx, bson.D{{Key: "_id", Value: at(c.filter, t.key)}})
+			left, err := db.Collection(targets.name).CountDocuments(ctx, t.target(c))
 			if err != nil {
 				return 0, service{}, err
 			}
