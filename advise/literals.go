@@ -65,6 +65,12 @@ func (l *looker) treeCode(ctx context.Context, c *collection, parent string) str
 })`, l.idType(ctx, c), c.name, parent)
 }
 
+func (l *looker) childrenCode(ctx context.Context, c *collection, children string) string {
+	return fmt.Sprintf(`nodes, err := tree.New[%s, bson.D](db.Collection(%q), tree.ChildReferences, &tree.Options{
+	ChildrenField: %q,
+})`, l.idType(ctx, c), c.name, children)
+}
+
 // extrefCode keeps the copies beside the reference, under names that begin with its own, or inside its subdocument.
 func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins) string {
 	options := fmt.Sprintf("Collection: db.Collection(%q),\n", c.name)

@@ -47,6 +47,10 @@ func (t *traffic) loop(c command, l link) {
 		t.climb(climbs{field: l.field, paths: c.calls})
 	case l.pattern == "tree" && !up && c.From.Path == "_id" && first:
 		t.climb(climbs{field: l.field, subtrees: c.calls})
+	case up && l.list && c.From.Collection == c.Collection:
+		if first {
+			t.climb(climbs{field: l.field, lists: true, subtrees: c.calls})
+		}
 	case l.pattern == "relation" && c.From.Collection != c.Collection && (l.list || c.From.Path == "_id"):
 		i := slices.IndexFunc(t.loops, func(o oneByOne) bool { return o.children == c.Collection && o.field == l.field && o.list == l.list })
 		if i < 0 {

@@ -1,6 +1,7 @@
 package advise_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -352,6 +353,52 @@ func TestClimbsBySmallNumbers(t *testing.T) {
 	})
 	if shapes := look(t, db, unhurried(advise.Commands(others))).Shapes; len(shapes) > 0 {
 		t.Errorf("single documents: %v", shapes)
+	}
+}
+
+// A tree whose nodes list their children, however few, is found by finds for one after the other. Lists that share children
+// are a graph.
+func TestTreesByLists(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	for _, test := range []struct {
+		parts           func(i int) bson.A
+		finding, reason string
+	}{
+		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 3*i + 3} }, "tree:machines.parts", ""},
+		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 2*i + 1} }, "", "a graph, not a tree"},
+		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 9000 + i} }, "", "of the references name no document"},
+	} {
+		db := mongotest.Database(t)
+		name := func(i int) string { return fmt.Sprint("part", i) }
+		insert(t, db.Collection("machines"), times(300, func(i int) bson.D {
+			parts := bson.A{}
+			for _, part := range test.parts(i) {
+				if n := part.(int); n < 300 || n >= 9000 {
+					parts = append(parts, name(n))
+				}
+			}
+			return bson.D{{Key: "_id", Value: name(i)}, {Key: "parts", Value: parts}}
+		}))
+		walks := mongotest.Record(t, db, func() {
+			for i := range 20 {
+				for open, seen := []string{name(3 + i)}, 0; len(open) > 0 && seen < 30; seen++ {
+					var doc struct{ Parts []string }
+					err := db.Collection("machines").FindOne(t.Context(), bson.D{{Key: "_id", Value: open[0]}}).Decode(&doc)
+					if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+						t.Fatal(err)
+					}
+					open = append(open[1:], doc.Parts...)
+				}
+			}
+		})
+		report := said(t, db, advise.Commands(walks), test.finding, "machines", test.reason)
+		tried(t, db, report)
+		for _, s := range report.Shapes {
+			if s.Kind == "loop" && s.Advised() != (test.finding != "") {
+				t.Errorf("%v", s)
+			}
+		}
 	}
 }
 

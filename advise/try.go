@@ -618,6 +618,18 @@ func tryTree(c *collection, field string) trying {
 	}
 }
 
+// tryChildren leaves the lists as they are. Who walks down sends other commands then, which the finds alone do not tell.
+func tryChildren(c *collection, field string) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
+		nodes, err := tree.New[any, bson.M](db.Collection(c.name), tree.ChildReferences, &tree.Options{ChildrenField: field})
+		if err != nil {
+			return 0, service{}, err
+		}
+		same := sending(func(c command) bson.D { return c.body })
+		return 0, same, errors.Join(nodes.EnsureIndexes(ctx), adopting(nodes.Adopt(ctx, nil)))
+	}
+}
+
 // tryExtref measures what the joins that were seen examine, and what they do by the copies.
 func tryExtref(c, source *collection, j joins) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
