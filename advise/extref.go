@@ -246,6 +246,13 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
+	if j.key != "" {
+		drop, err := l.notUnique(ctx, source, j.key)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, j.local)
+		}
+		byHand = append(byHand, drop...)
+	}
 	grows, err := l.copying(ctx, c, j)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)

@@ -201,12 +201,15 @@ func TestJoinsByAnotherKey(t *testing.T) {
 	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "no", Value: fmt.Sprint("c", i)}, {Key: "shop", Value: i % 7}, {Key: "name", Value: fmt.Sprint("n", i)}}
 	}))
+	_, err := db.Collection("customers").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "no", Value: 1}}})
+	testkit.OK(t, err)
 	join := func(local, foreign string) []advise.Query {
 		return sends(t, 100, fmt.Sprintf(`{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "customers", "localField": %q, "foreignField": %q, "as": "of"}}, {"$project": {"of.name": 1}}]}`, local, foreign))
 	}
 	report := said(t, db, join("customer", "no"), "extref:orders.customer", "orders", "")
 	tried(t, db, report)
-	if len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Code, `&extref.Options{KeyField: "no"}`) || !strings.Contains(report.Findings[0].Code, "extref.New[string") {
+	if len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Code, `&extref.Options{KeyField: "no"}`) || !strings.Contains(report.Findings[0].Code, "extref.New[string") ||
+		!strings.Contains(strings.Join(report.Findings[0].Against, " "), "Drop the index no_1 of customers first") {
 		t.Errorf("%v", report.Findings)
 	}
 	said(t, db, join("shop", "shop"), "", "orders", "reads join customers by shop, which several of its documents share")

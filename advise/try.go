@@ -532,6 +532,15 @@ func tryBucket(c *collection, s span, window string) trying {
 
 const indexNotFound = 27
 
+// dropped drops an index, if there is one of these keys.
+func dropped(ctx context.Context, coll *mongo.Collection, keys bson.D) error {
+	err := coll.Indexes().DropWithKey(ctx, keys)
+	if none := new(mongo.CommandError); errors.As(err, none) && none.HasErrorCode(indexNotFound) {
+		return nil
+	}
+	return err
+}
+
 func tryAttribute(c *collection, paths []string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		coll := db.Collection(c.name)
@@ -547,8 +556,7 @@ func tryAttribute(c *collection, paths []string) trying {
 		for _, path := range paths {
 			columns = append(columns, attribute.Column{Path: path, Key: path})
 			for _, direction := range []int{1, -1} {
-				var none mongo.CommandError
-				if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: direction}}); err != nil && !(errors.As(err, &none) && none.HasErrorCode(indexNotFound)) {
+				if err := dropped(ctx, coll, bson.D{{Key: path, Value: direction}}); err != nil {
 					return 0, service{}, err
 				}
 			}
@@ -656,6 +664,11 @@ func tryExtref(c, source *collection, j joins) trying {
 		before, err := examined(func(c command) bson.D { return c.body })
 		if err != nil {
 			return 0, service{}, err
+		}
+		if j.key != "" {
+			if err := dropped(ctx, db.Collection(source.name), bson.D{{Key: j.key, Value: 1}}); err != nil {
+				return 0, service{}, err
+			}
 		}
 		if err := errors.Join(references.EnsureIndexes(ctx), adopting(references.Adopt(ctx, j.target(c.name), nil))); err != nil {
 			return 0, service{}, err
