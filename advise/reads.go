@@ -227,6 +227,9 @@ func sorted(list any) (p part, ok bool) {
 		if p.order = directions(by); p.order == nil {
 			return p, false
 		}
+		if at(p.order, "_id") == nil { // of equal elements the one that is stored first comes first
+			p.order = append(p.order, bson.E{Key: "_id", Value: 1})
+		}
 		list = at(argument, "input")
 	}
 	name, _ := list.(string)
