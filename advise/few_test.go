@@ -164,17 +164,17 @@ func TestListsInTheOrderOfAField(t *testing.T) {
 	}{
 		{"newest first", `{"$slice": 5}`, "subset:stables.jobs", `{Key: "day", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "id", Value: j * 7 % 11}, {Key: "day", Value: day(-j)}} }},
 		{"newest last", `{"$slice": -5}`, "subset:stables.jobs", `{Key: "day", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: -j}, {Key: "day", Value: day(j)}} }},
-		{"by number", `{"$slice": 5}`, "subset:stables.jobs", `{Key: "n", Value: 1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j * 7 % 61}, {Key: "n", Value: j}} }},
-		{"equal days", `{"$slice": 5}`, "", "", func(j int) bson.D { return bson.D{{Key: "_id", Value: j * 7 % 61}, {Key: "day", Value: day(j / 2)}} }},
-		{"sorted, with equal ones", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": -1}}}, 3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}, {Key: "_id", Value: 1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j % 7}} }},
-		{"sorted, with equal ones, from the end", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": 1}}}, -3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}, {Key: "_id", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j % 7}} }},
-		{"sorted", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": -1}}}, 3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * 7 % 61}} }},
-		{"sorted, from the end", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": 1}}}, -3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * 7 % 61}} }},
+		{"by number", `{"$slice": 5}`, "subset:stables.jobs", `{Key: "n", Value: 1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j * 7 % 241}, {Key: "n", Value: j}} }},
+		{"equal days", `{"$slice": 5}`, "", "", func(j int) bson.D { return bson.D{{Key: "_id", Value: j * 7 % 241}, {Key: "day", Value: day(j / 2)}} }},
+		{"sorted, with equal ones", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": -1}}}, 3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * j % 7}} }},
+		{"sorted, with equal ones, from the end", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": 1}}}, -3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * j % 7}} }},
+		{"sorted", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": -1}}}, 3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * 7 % 241}} }},
+		{"sorted, from the end", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": 1}}}, -3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * 7 % 241}} }},
 	} {
 		db := mongotest.Database(t)
 		insert(t, db.Collection("stables"), times(120, func(i int) bson.D {
 			var jobs bson.A
-			for j := range 60 {
+			for j := range 230 {
 				jobs = append(jobs, append(test.job(j), bson.E{Key: "text", Value: strings.Repeat("x", 60)}))
 			}
 			return bson.D{{Key: "_id", Value: i}, {Key: "jobs", Value: jobs}}

@@ -51,6 +51,8 @@ type part struct {
 	n     int64  // at most; 0 not known
 	last  bool   // the last ones
 	order bson.D // nil: as stored
+	// unstable: of equal elements any may come.
+	unstable bool
 }
 
 type write struct {
@@ -227,9 +229,7 @@ func sorted(list any) (p part, ok bool) {
 		if p.order = directions(by); p.order == nil {
 			return p, false
 		}
-		if at(p.order, "_id") == nil { // of equal elements the one that is stored first comes first
-			p.order = append(p.order, bson.E{Key: "_id", Value: 1})
-		}
+		p.unstable = true
 		list = at(argument, "input")
 	}
 	name, _ := list.(string)

@@ -490,6 +490,8 @@ func keeping(into, path string, w want, items func(id any) bson.D, sort bson.D) 
 		r, whole := c.read, c.whole(path)
 		best := slices.ContainsFunc(r.parts, func(p part) bool { return p.path == path && 0 < p.n && p.n <= w.n && p.last == w.last })
 		switch {
+		case slices.ContainsFunc(r.parts, func(p part) bool { return p.path == path && p.unstable }):
+			return nil, false, nil // the answer before is one of several
 		case !r.needs(path), best && !slices.Contains(r.match, path):
 			answer, err := m.read(ctx, c.body)
 			return answer, true, err
