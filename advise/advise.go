@@ -44,7 +44,8 @@ type Progress struct {
 }
 
 // least is how many documents a collection has at least for a look: in fewer, a
-// share of the documents says nothing, and there is little to save.
+// share of the documents says nothing, and there is little to save. Smaller ones that queries name are the other side of
+// a reference, have long lists, or a counter.
 const least = 100
 
 // Look looks at the collections of a database and says which patterns would pay. It only reads. If ctx ends, it
@@ -98,7 +99,8 @@ type looker struct {
 	reads  map[string]*traffic    // by collection
 	all    map[string]*collection // those that are looked at
 	others map[string]string      // why others are not, by collection
-	small  []*collection          // those with too few documents, which may refer to others
+	few    []*collection          // those of all with too few documents for a share, which queries name
+	small  []*collection          // the others with too few, which may refer to them
 
 	indexesOf map[string][]index // by collection, once they are known
 }
@@ -120,6 +122,9 @@ type collection struct {
 	*traffic
 }
 
+// few reports too few documents for a share of them.
+func (c *collection) few() bool { return c.count < least }
+
 func (c *collection) mean() int64 { return c.size / max(c.count, 1) }
 
 func (l *looker) look(ctx context.Context, names []string) error {
@@ -129,6 +134,11 @@ func (l *looker) look(ctx context.Context, names []string) error {
 	all, err := l.sizes(ctx, names)
 	if err != nil {
 		return err
+	}
+	for _, c := range l.few {
+		if err := l.lookAtFew(ctx, c); err != nil {
+			return err
+		}
 	}
 	for i, c := range all {
 		if l.spent() {
@@ -148,6 +158,11 @@ func (l *looker) look(ctx context.Context, names []string) error {
 			if err := detect(ctx, c); err != nil {
 				return err
 			}
+		}
+	}
+	for _, c := range l.few {
+		if err := l.relation(ctx, c); err != nil {
+			return err
 		}
 	}
 	if err := l.indexAdvice(ctx, all); err != nil {
@@ -236,8 +251,12 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 		case err != nil:
 			l.others[name] = "could not be read"
 			l.unknown("", name, "", l.reason(err), l.remedy(err))
-		case c.count < least:
-			l.small = append(l.small, c)
+		case c.few():
+			if l.reads[name] != nil && c.count > 0 && !c.capped {
+				l.few = append(l.few, c)
+			} else {
+				l.small = append(l.small, c)
+			}
 			l.others[name] = fmt.Sprintf("has %s, fewer than %d", many(c.count, "document"), least)
 			if len(l.options.Collections) == 0 {
 				small++
@@ -252,7 +271,7 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 		l.not("", many(int64(small), "collection"), "", fmt.Sprintf("fewer than %d documents each", least))
 	}
 	l.all = map[string]*collection{}
-	for _, c := range all {
+	for _, c := range append(slices.Clone(all), l.few...) {
 		l.all[c.name] = c
 	}
 	slices.SortStableFunc(all, func(a, b *collection) int { return cmp.Compare(b.size, a.size) })
@@ -331,6 +350,20 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 		}
 	}
 	return nil
+}
+
+// lookAtFew asks what does not need many documents: counters, and later relation. The collection may be the other side of a
+// reference besides.
+func (l *looker) lookAtFew(ctx context.Context, c *collection) error {
+	if err := l.shape(ctx, c); err != nil {
+		return l.failed(ctx, err, "", c, "")
+	}
+	lists, err := l.lists(ctx, c)
+	if err != nil {
+		return err
+	}
+	c.lists = lists
+	return l.approx(ctx, c)
 }
 
 // failed notes an error of a command, unless the context is over.

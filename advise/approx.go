@@ -12,7 +12,7 @@ import (
 
 // The rule: one field of one document is raised by 1 more than approxRate times in a
 // second; nothing else sets the field, no filter asks for its value, and nobody reads what
-// an update made of it.
+// an update made of it. The updates find the document by its _id, or by another field in which no two have the same value.
 const (
 	approxRate  = 100
 	approxEvery = 100
@@ -55,11 +55,11 @@ func (r *rates) assign(queries []Query) {
 	}
 }
 
-// raised is the _id of an update that only raises, as a key.
+// raised is the document of an update that only raises, as a key.
 func raised(command bson.Raw) (id string, ok bool) {
 	filter, _ := command.Lookup("updates", "0", "q").DocumentOK()
-	field, v, ok := one(filter)
-	if !ok || field != "_id" {
+	_, v, ok := one(filter)
+	if !ok {
 		return "", false
 	}
 	return refers(v)
@@ -68,6 +68,7 @@ func raised(command bson.Raw) (id string, ok bool) {
 // counter is a field that updates raise.
 type counter struct {
 	path    string
+	key     string // the field by which they find the document
 	calls   int64
 	rate    int64 // in a second, of one document
 	upserts bool
@@ -76,12 +77,14 @@ type counter struct {
 // count notes {q: {_id: …}, u: {$inc: {views: 1}}}, and what makes a counter more than that.
 func (t *traffic) count(c command, s statement) {
 	raised, _ := at(s.update, "$inc").(bson.D)
-	if len(raised) != 1 {
+	if len(raised) != 1 || len(s.filter) != 1 {
+		t.exact = append(t.exact, keys(raised)...)
 		return
 	}
 	n, isNumber := number(raised[0].Value)
 	_, double := raised[0].Value.(float64)
-	plain := c.name == "update" && equals(s.filter, "_id") && len(s.filter) == 1 && isNumber && !double && n == 1
+	key := s.filter[0].Key
+	plain := c.name == "update" && equals(s.filter, key) && !strings.HasPrefix(key, "$") && isNumber && !double && n == 1
 	for _, operator := range s.update {
 		plain = plain && slices.Contains([]string{"$inc", "$setOnInsert"}, operator.Key)
 	}
@@ -90,9 +93,9 @@ func (t *traffic) count(c command, s statement) {
 		t.exact = append(t.exact, path)
 		return
 	}
-	i := slices.IndexFunc(t.counters, func(c counter) bool { return c.path == path })
+	i := slices.IndexFunc(t.counters, func(c counter) bool { return c.path == path && c.key == key })
 	if i < 0 {
-		i, t.counters = len(t.counters), append(t.counters, counter{path: path})
+		i, t.counters = len(t.counters), append(t.counters, counter{path: path, key: key})
 	}
 	counter := &t.counters[i]
 	counter.calls += c.calls
@@ -103,7 +106,7 @@ func (t *traffic) count(c command, s statement) {
 func (l *looker) approx(ctx context.Context, c *collection) error {
 	for _, path := range slices.Compact(slices.Sorted(slices.Values(c.exact))) {
 		if !slices.ContainsFunc(c.counters, func(n counter) bool { return n.path == path }) {
-			l.not("approx", c.name, path, "no update raises it by 1, by _id alone and beside no other change")
+			l.not("approx", c.name, path, "no update raises it by 1, by one field alone and beside no other change")
 		}
 	}
 	for _, n := range c.counters {
@@ -130,6 +133,20 @@ func (l *looker) counted(ctx context.Context, c *collection, n counter) error {
 		l.not(pattern, c.name, n.path, "filters ask for its value: it must be exact")
 		return nil
 	}
+	key, unique, err := l.counterKey(ctx, c, n)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, n.path)
+	}
+	if !unique {
+		l.not(pattern, c.name, n.path, "documents lack "+n.key+", or several have one value of it, by which the updates find them: the package's key is of one document")
+		return nil
+	}
+	var drop []string
+	if n.key != "_id" {
+		if drop, err = l.notUnique(ctx, c, n.key); err != nil {
+			return l.failed(ctx, err, pattern, c, n.path)
+		}
+	}
 	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(n.path, d("$type", "number"))}}, "n")
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, n.path)
@@ -151,13 +168,13 @@ func (l *looker) counted(ctx context.Context, c *collection, n counter) error {
 			{"updates that raise it by 1", n.calls, seen},
 		},
 		Saving: Interval{Low: n.rate - writes - 1, High: n.rate - writes, Before: n.rate, Unit: "writes", What: "of that document in that second"},
-		Code:   approxCode(c, n),
+		Code:   approxCode(c, n, key),
 		Check:  check,
-		Against: []string{
+		Against: append(drop,
 			"Money, stock, quotas and votes must be exact: this is for views and likes alone.",
 			fmt.Sprintf("A process that ends without Close loses up to %d changes of each key; readers see a number that is late.", approxEvery),
 			"A sort by the number, and an index on it, are late as well.",
-		},
+		),
 	})
 	return nil
 }
@@ -173,14 +190,33 @@ func (t *traffic) setOtherwise(path string) bool {
 	return t.writesTo([]string{path}) > raised
 }
 
+// counterKey is the Go type of the key of a counter, and whether each document has a key of its own.
+func (l *looker) counterKey(ctx context.Context, c *collection, n counter) (kind string, unique bool, err error) {
+	if n.key == "_id" {
+		return goType(c.idType), true, nil
+	}
+	if len(c.multikey(n.key)) > 0 {
+		return "", false, nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$group", bson.D{{Key: "_id", Value: "$" + n.key}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$match", d("$or", bson.A{d("n", d("$gt", 1)), d("_id", nil)})),
+		d("$limit", 1),
+	})
+	return goType(c.kind(n.key)), len(batch) == 0, err
+}
+
 // approxCode inserts no documents if the updates do not.
-func approxCode(c *collection, n counter) string {
+func approxCode(c *collection, n counter, key string) string {
 	var more strings.Builder
+	if n.key != "_id" {
+		fmt.Fprintf(&more, "\tKeyField:   %q,\n", n.key)
+	}
 	if !n.upserts {
 		more.WriteString("\tExisting:   true,\n")
 	}
 	return fmt.Sprintf(`counters, err := approx.New[%s](db.Collection(%q), &approx.Options{
 	CountField: %q,
 	Every:      %d,
-%s})`, goType(c.idType), c.name, n.path, approxEvery, more.String())
+%s})`, key, c.name, n.path, approxEvery, more.String())
 }

@@ -29,6 +29,7 @@ type command struct {
 	graphs     []climbs
 	inner      map[string][]read // of the collections that it joins
 	statements []statement
+	removals   []write
 }
 
 // statement is an update, alone or in a findAndModify.
@@ -77,6 +78,15 @@ func parse(q Query) (c command, ok bool) {
 		c.read.project(at(c.body, "fields"))
 		if update := at(c.body, "update"); update != nil {
 			c.statements = []statement{c.statement(at(c.body, "query"), update, c.body, c.body)}
+		}
+	case "delete":
+		all, _ := at(c.body, "deletes").(bson.A)
+		for _, one := range all {
+			removed, _ := one.(bson.D)
+			w := write{calls: c.calls}
+			if w.by, _ = at(removed, "q").(bson.D); !no(at(removed, "limit")) {
+				c.removals = append(c.removals, w)
+			}
 		}
 	case "update":
 		all, _ := at(c.body, "updates").(bson.A)
@@ -283,6 +293,9 @@ func (c *command) join(from string, document bson.D) {
 		if local == "_id" && !operators(pipeline, "$match", "$limit", "$sample") {
 			c.gathers = append(c.gathers, joins{from: from, local: foreign, calls: c.calls})
 		}
+		if local != "_id" && local != "" {
+			c.joins = append(c.joins, joins{from: from, local: local, key: foreign, calls: c.calls, fields: fields})
+		}
 	} else if local != "" {
 		c.joins = append(c.joins, joins{from: from, local: local, calls: c.calls, fields: fields})
 	}
@@ -381,7 +394,7 @@ type link struct {
 // links are the patterns that avoid finds for each value of an earlier answer, and what they are about. The first one is
 // the one that the find counts for.
 func (c command) links() []link {
-	if c.From.Path == "" || c.name != "find" || len(c.filter) != 1 {
+	if c.From.Path == "" || c.From.together || c.name != "find" || len(c.filter) != 1 {
 		return nil
 	}
 	from, field := c.From, c.filter[0].Key

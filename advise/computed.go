@@ -4,19 +4,22 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// The rule: at least computedReads aggregations sum up the documents with one value of a field, or with several, each for
-// itself, by $group alone. They read computedRatio times the documents that the writes seen would add up again, or more,
+// The rule: at least computedReads aggregations sum up the documents with one value of a field, with several, or with any,
+// each for itself, by $group alone, or by a $lookup whose array is used for sums alone. A filter may fix other fields,
+// always to the same values. They read computedRatio times the documents that the writes seen would add up again, or more,
 // where the transaction of a write counts as computedWrite documents. The values are _ids of another collection in
 // computedFound of the cases, and computedEach documents or more have one, on average. Of values other than ObjectIDs
 // and UUIDs the names of field and collection must be akin.
 const (
-	computedReads = 100
+	computedReads = 50
 	computedRatio = 3
 	computedWrite = 20
 	computedEach  = 10
@@ -25,30 +28,67 @@ const (
 
 // totals are aggregations of the documents with one value of a field.
 type totals struct {
-	key    string // the field
+	key    string // the field; where a filter names several, the one that varies
 	fields bson.D // of the $group, but for its _id
-	text   string // the same, to be compared
+	text   string // the same, and what the filter names, to be compared
 	calls  int64
 	values int64  // that the calls ask for
+	all    bool   // each call asks for all values
 	report string // why no document could hold them
+
+	filter  bson.D // of the first call, where it names several fields
+	varying []string
+	by      any // the _id of the $group then
 }
 
-func (t *traffic) total(c command) {
-	more, ok := c.totals()
-	if !ok {
-		return
-	}
+func (t *traffic) total(more totals) {
 	i := slices.IndexFunc(t.totals, more.same)
 	if i < 0 {
 		t.totals = append(t.totals, more)
 		return
 	}
-	t.totals[i].calls += more.calls
-	t.totals[i].values += more.values
+	o := &t.totals[i]
+	o.calls += more.calls
+	o.values += more.values
+	for _, f := range more.filter {
+		if !slices.Contains(o.varying, f.Key) && !reflect.DeepEqual(at(o.filter, f.Key), f.Value) {
+			o.varying = append(o.varying, f.Key)
+		}
+	}
 }
 
-func (t totals) same(o totals) bool {
-	return t.key == o.key && t.text == o.text && t.report == o.report
+func (t totals) same(o totals) bool { return t.text == o.text }
+
+// resolved is with the key that the calls vary, and the other fields of their filter in fixed.
+func (t totals) resolved() totals {
+	if t.filter == nil || t.report != "" {
+		return t
+	}
+	if len(t.varying) != 1 || t.by != nil && t.by != "$"+t.varying[0] {
+		t.report = "of what a filter by several fields selects, which is a report"
+		return t
+	}
+	t.key = t.varying[0]
+	return t
+}
+
+// fixed is the condition of a filter that all calls share.
+func (t totals) fixed() (out bson.D) {
+	for _, f := range t.filter {
+		if f.Key != t.key {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// pipeline is the rule: a $group, behind the condition that all calls share.
+func (t totals) pipeline() mongo.Pipeline {
+	group := bson.D{{Key: "$group", Value: append(bson.D{{Key: "_id", Value: "$" + t.key}}, t.fields...)}}
+	if fixed := t.fixed(); fixed != nil {
+		return mongo.Pipeline{d("$match", fixed), group}
+	}
+	return mongo.Pipeline{group}
 }
 
 // totals are those of [{$match: {product: 7}}, {$group: {_id: …, stars: {$avg: "$stars"}}}].
@@ -69,12 +109,19 @@ func (c command) totals() (t totals, ok bool) {
 		return t, false
 	}
 	for _, p := range stages[1:] {
-		if name, _ := stage(p); !slices.Contains([]string{"$project", "$limit", "$addFields", "$set", "$unset"}, name) {
+		if name, _ := stage(p); !slices.Contains([]string{"$project", "$limit", "$sort", "$addFields", "$set", "$unset"}, name) {
 			return t, false
 		}
 	}
-	t = totals{calls: c.calls}
-	t.key, t.values, t.report = c.totalled(at(grouped, "_id"))
+	t = totals{calls: c.calls, by: at(grouped, "_id")}
+	if len(c.filter) > 1 && !c.shape && !slices.ContainsFunc(c.filter, func(f bson.E) bool { return strings.HasPrefix(f.Key, "$") || !equals(c.filter, f.Key) }) {
+		t.filter = c.filter
+	}
+	t.key, t.values, t.report = c.totalled(t.by)
+	t.all = len(c.filter) == 0
+	if t.filter != nil && len(expressionPaths(t.by)) < 2 {
+		t.values, t.report = 1, ""
+	}
 	t.values *= c.calls
 	if t.key == "_id" {
 		return t, false
@@ -88,8 +135,52 @@ func (c command) totals() (t totals, ok bool) {
 		}
 		t.fields = append(t.fields, f)
 	}
-	t.text = fmt.Sprint(t.fields)
+	t.text = fmt.Sprint(t.key, t.report, t.all, t.fields)
+	if t.filter != nil {
+		t.text = fmt.Sprint(slices.Sorted(slices.Values(keys(t.filter))), t.by, t.report, t.fields)
+	}
 	return t, true
+}
+
+// joinedTotals are those of [{$match: {_id: 7}}, {$lookup: {from: "reviews", localField: "_id", foreignField: "product", as:
+// "r"}}, {$project: {stars: {$avg: "$r.stars"}}}], and their collection. Nothing else may use the array.
+func (c command) joinedTotals() (from string, t totals, ok bool) {
+	if len(c.pipeline) != 3 || c.name != "aggregate" || !equals(c.filter, "_id") || len(c.filter) != 1 {
+		return "", t, false
+	}
+	name, value := stage(c.pipeline[1])
+	lookup, _ := value.(bson.D)
+	local, foreign, inner := equality(lookup)
+	as, _ := at(lookup, "as").(string)
+	last, value := stage(c.pipeline[2])
+	fields, _ := value.(bson.D)
+	from, _ = at(lookup, "from").(string)
+	if name != "$lookup" || last != "$project" || local != "_id" || len(inner) > 0 || as == "" || from == c.Collection {
+		return "", t, false
+	}
+	t = totals{key: foreign, calls: c.calls, values: c.calls}
+	for _, f := range fields {
+		accumulator, _ := f.Value.(bson.D)
+		if !slices.ContainsFunc(append(expressionPaths(f.Value), f.Key), func(path string) bool { return related(path, as) }) {
+			continue
+		}
+		if len(accumulator) != 1 {
+			return "", t, false
+		}
+		operator, of := accumulator[0].Key, accumulator[0].Value
+		path, _ := of.(string)
+		switch below, inside := strings.CutPrefix(path, "$"+as+"."); {
+		case inside && slices.Contains([]string{"$sum", "$avg", "$min", "$max"}, operator):
+			of = "$" + below
+		case operator == "$size" && path == "$"+as:
+			operator, of = "$sum", int32(1)
+		default:
+			return "", t, false
+		}
+		t.fields = append(t.fields, bson.E{Key: f.Key, Value: d(operator, of)})
+	}
+	t.text = fmt.Sprint("joined", t.key, t.fields)
+	return from, t, t.fields != nil && foreign != "" && foreign != "_id"
 }
 
 // totalled is the field whose values each have totals in a $group by id, and how many the filter asks for; or a report,
@@ -104,8 +195,10 @@ func (c command) totalled(id any) (key string, values int64, report string) {
 	switch several := len(expressionPaths(id)); {
 	case several > 1:
 		return key, 0, "by several fields at once, which are no _id of another collection"
-	case len(c.filter) == 0:
+	case len(c.filter) == 0 && (by != "$"+key || key == ""):
 		return key, 0, "of the whole collection, which is a report: $merge can store it now and then"
+	case len(c.filter) == 0:
+		return key, 0, ""
 	case len(c.filter) > 1 || strings.HasPrefix(key, "$"):
 		return key, 0, "of what a filter by several fields selects, which is a report"
 	case by != "$"+key && (several > 0 || !equals(c.filter, key)):
@@ -138,7 +231,7 @@ func summed(value any) bool {
 
 func (l *looker) computed(ctx context.Context, c *collection) error {
 	for _, t := range c.totals {
-		if err := l.total(ctx, c, t); err != nil {
+		if err := l.total(ctx, c, t.resolved()); err != nil {
 			return err
 		}
 	}
@@ -148,7 +241,7 @@ func (l *looker) computed(ctx context.Context, c *collection) error {
 func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	const pattern = "computed"
 	names := strings.Join(keys(t.fields), ", ")
-	writes := c.changes(append(expressionPaths(t.fields), t.key))
+	writes := c.changes(slices.Concat(expressionPaths(t.fields), keys(t.fixed()), []string{t.key}))
 	switch {
 	case t.calls < computedReads:
 		l.not(pattern, c.name, t.key, fmt.Sprintf("%s %s up %s by %s", many(t.calls, "read"), verb(t.calls, "add"), names, t.key))
@@ -158,6 +251,9 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 		return nil
 	case writes == 0 && !l.recordsWrites():
 		l.unknown(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, and no write was seen", t.calls, names), "writes: the profiler at level 2, or advise.Commands in a test")
+		return nil
+	case goValue(t.fixed()) == "":
+		l.not(pattern, c.name, t.key, "the filter fixes other fields to values that have no Go")
 		return nil
 	case strings.Contains(t.key, "."):
 		l.not(pattern, c.name, t.key, "the field is inside a subdocument")
@@ -186,10 +282,20 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 			return nil
 		}
 	}
+	if t.all { // the reads have these as well
+		refs, err := l.references(ctx, c, t.key, targets.name, 1)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, t.key)
+		}
+		if !refs.enough || refs.named < c.count {
+			l.not(pattern, c.name, t.key, "the reads add up documents as well whose "+t.key+" names no document of "+targets.name)
+			return nil
+		}
+	}
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
 		{Key: "pipeline", Value: bson.A{
-			d("$match", d(t.key, d("$ne", nil))),
+			d("$match", append(d(t.key, d("$ne", nil)), t.fixed()...)),
 			d("$group", bson.D{{Key: "_id", Value: "$" + t.key}, {Key: "n", Value: d("$sum", 1)}}),
 			d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "totals", Value: d("$sum", 1)}, {Key: "sources", Value: d("$sum", "$n")}, {Key: "most", Value: d("$max", "$n")}}),
 		}},
@@ -200,6 +306,10 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	}
 	sources, most := check.figure("sources"), check.figure("most")
 	mean := sources / max(check.Answer, 1)
+	of, largest := "of the documents with one "+t.key, most
+	if t.all {
+		of, t.values, largest = "for each "+t.key, t.calls*check.Answer, mean
+	}
 	if mean < computedEach {
 		l.not(pattern, c.name, t.key, fmt.Sprintf("%s for each value, on average: an index gives them", many(mean, "document")))
 		return nil
@@ -210,9 +320,9 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: t.key, Fields: keys(t.fields),
-		Summary: fmt.Sprintf("%d reads add up %s of the documents with one %s, %d writes were seen. There are %s with %s on average and %d at most (counted). "+
+		Summary: fmt.Sprintf("%d reads add up %s %s, %d writes were seen. There are %s with %s on average and %d at most (counted). "+
 			"With %s in the document of %s a read takes that document alone.",
-			t.calls, names, t.key, writes, many(check.Answer, "value"), many(mean, "document"), most, names, targets.name),
+			t.calls, names, of, writes, many(check.Answer, "value"), many(mean, "document"), most, names, targets.name),
 		Sure: "counted: documents by value; of queries: those that were seen",
 		Facts: []Fact{
 			{"values", check.Answer, counted},
@@ -224,7 +334,7 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 		},
 		// Reads prefer some values; half of the mean is less than what most have.
 		Saving: Interval{
-			Low: t.values * mean / 2, High: t.values * (most - 1), Before: t.values * most,
+			Low: t.values * mean / 2, High: t.values * (largest - 1), Before: t.values * largest,
 			Unit: "documents", What: "that reads no longer examine, of the reads that were seen",
 		},
 		Code: l.computedCode(ctx, c, targets, t), try: tryComputed(c, targets, t, l.report.commands), others: []string{targets.name},

@@ -212,6 +212,9 @@ func matching(path, pattern string) bson.D {
 // textReferences looks for the collection whose ObjectIDs are here as text.
 func (l *looker) textReferences(ctx context.Context, c *collection, path string) error {
 	for _, name := range slices.Sorted(maps.Keys(l.all)) {
+		if l.all[name].few() {
+			continue
+		}
 		batch, err := l.aggregate(ctx, c.name, bson.A{
 			d("$match", d(path, d("$regex", objectID))), d("$limit", 200),
 			d("$project", d("to", d("$convert", bson.D{{Key: "input", Value: "$" + path}, {Key: "to", Value: "objectId"}, {Key: "onError", Value: nil}, {Key: "onNull", Value: nil}}))),

@@ -15,8 +15,8 @@
 // # When to use it, and when not
 //
 // Use it to find what would pay on a database that exists, or, with [Shapes], in the tests of a service
-// before production. A collection of fewer than 100 documents, a view, a capped or a time-series
-// collection is not looked at. Lists inside lists, and below the third name of a path, are not seen,
+// before production. A view, a capped or a time-series collection is not looked at. One of fewer than 100
+// documents is only the other side of a reference, or has a counter or lists of children. Lists inside lists, and below the third name of a path, are not seen,
 // nor are fields that an expression cannot name. Look knows nothing about the meaning of fields, so
 // only you know what must be exact, private or in one document.
 //
@@ -46,27 +46,30 @@
 //	          of the reads select documents by elements, or as many writes change some or
 //	          take them out
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
-//	          reads of it take a part, all at one end: $slice, or $unwind, $sort and
-//	          $limit. Not if it is written more often, nor if the reads name no order
-//	          and lists are stored in another one than that of _id, or of $push with $sort
+//	          reads of it take a part, all at one end: $slice, alone or of $sortArray, or
+//	          $unwind, $sort and $limit. Not if it is written more often, nor if the reads
+//	          name no order and lists are stored in none: that of _id, of $push with $sort,
+//	          or of a date or number of which no list has two equal ones
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
 //	paging    10 finds of one order or more skip over 1,000 documents, or over 100 behind
-//	          a filter for which the server examines over 1,000; also in pipelines
+//	          a filter for which the server examines over 1,000; also in pipelines. Not
+//	          if each takes one document in no order
 //	tree      10 $graphLookups in a collection or more, or walks of finds by $in, a level
 //	          each, by a field that names one other _id in 95 % of the documents that have it,
-//	          in three levels or more, with more than one child a parent, and not more moves than reads
-//	extref    50 $lookups, or finds one by one, or more by a reference that names an _id in
-//	          95 % of the documents that have it, all for the same one to five fields, and
+//	          in three levels or more, with more than one child a parent, and not more moves than reads; or 10
+//	          walks of finds down lists of children, each of which is in one list alone
+//	extref    50 $lookups, finds one by one, or finds by $in for what an answer of Commands
+//	          named, or more by a reference that names an _id, or another unique field, in
+//	          95 % of the documents that have it, of a collection of 20 or more, all for the same one to five fields, and
 //	          ten reads, or 100 documents that they join, or more for each copy that the
 //	          writes seen would change; not if the reference is set more often than it is followed
 //	relation  50 finds or more ask for children one by one, three or more for each
-//	          parent; or as many reads look for one embedded child by its _id, half of
-//	          the reads of the list or more and not fewer than its writes, and no _id is
-//	          there twice; or a list of
-//	          references takes half of the bytes, over 2 KiB on average, grows by $push,
-//	          and each child stands in one list alone; or 50 $lookups or more join the
+//	          parent; or as many reads look for one embedded child by its _id, or get it
+//	          alone by another field that no two share, half of the reads of the list or more
+//	          and not fewer than its writes, and no _id is there twice; or a list of references takes half of the bytes, over 2 KiB on average, grows by $push, and
+//	          each child stands in one list alone; or 50 $lookups or more join the
 //	          children of a parent, 100 of 64 KiB at most, as half of the reads of the
 //	          parents and nine of ten of those of the children do
 //	attribute 10 fields or more beside each other, or 6 whose names begin alike and of
@@ -82,14 +85,16 @@
 //	          update or delete was seen, no other collection refers to their _id, and 8 bytes for each
 //	          number and date would be fewer
 //	bucket    the same, but the documents have no numbers or something nested, or single ones are
-//	          updated by that value and the date, once for three reads at most; ten or more are
+//	          updated or deleted by that value and the date, or by _id, once for two reads at
+//	          most, or a quarter of the reads search the range by other fields; ten or more are
 //	          in a bucket, on average
-//	computed  100 aggregations or more sum up the documents with one value of a field, or
-//	          with several each for itself, and so three times as many documents or more as the
+//	computed  50 aggregations or more sum up the documents with one value of a field, with
+//	          several or with any, each for itself, or join them only to sum up; a filter by
+//	          more fields has one that varies. They add up three times as many documents or more as the
 //	          writes seen would add up again, where each write counts as 20 more; ten documents
 //	          or more have a value, on average, and the values are _ids of another collection
-//	approx    an update raises one field of one document by 1 more than 100 times in a
-//	          second; nothing else sets the field, asks for its value or reads what an
+//	approx    an update by _id, or by another unique field, raises one field of one document
+//	          by 1 more than 100 times in a second; nothing else sets the field, asks for its value or reads what an
 //	          update made of it
 //
 // The other packages have no detector, but docs/choosing.md starts from symptoms. For a collection that
@@ -139,7 +144,8 @@
 // asked for.
 //
 // A report prints the shape of queries, never their values, except for the query to check a page by hand, which is the
-// deepest that was seen. A query that was not seen may need what a finding moves away.
+// deepest that was seen, and in the code of computed those that all queries for a total have in common. A query that was
+// not seen may need what a finding moves away.
 //
 // # On a live server
 //
@@ -153,8 +159,8 @@
 //	database         1 for its collections, 2 for queries, 1 more if the profiler has over 4,000
 //	                 entries, up to 200 for loops of finds in a profile or log, and up to 50 for
 //	                 filters without an index
-//	collection       1 for its size; of 100 documents or more 1 for its fields, 2 if it is large,
-//	                 1 for its indexes, 1 for their use if there are several, 1 for the kinds of
+//	collection       1 for its size; 1 for its fields, if queries name it or it has 100 documents;
+//	                 of 100 documents or more 1 more if it is large, 1 for its indexes, 1 for their use if there are several, 1 for the kinds of
 //	                 its documents and 1 for its texts
 //	list             1 scan for each list of 16 elements or more; for one of _ids, by name or ObjectID, 1 for each
 //	                 collection that is tried, 1 for what names the parent there, and 2 scans if something does

@@ -46,7 +46,7 @@ func (c *collection) continues(list string) bool {
 func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 	const pattern = "relation"
 	children := l.all[j.from]
-	if j.calls < embedReads || children == nil || j.from == c.name {
+	if j.calls < embedReads || children == nil || j.from == c.name || children.few() && c.few() {
 		return nil // an index on the reference is all that it needs
 	}
 	with, list := int64(0), children.name

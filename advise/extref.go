@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +24,16 @@ const (
 	extrefRatio  = 10
 	extrefJoined = 100
 	extrefStale  = 0.05
+	extrefFewest = 20 // documents of the source: fewer are in a service's memory
 )
 
-// joins are the $lookups from one field to the _id of a collection.
+// joins are the $lookups from one field to the _id of a collection, or to another field of it.
 type joins struct {
 	from, local string
+	key         string // of the other collection; "": _id
 	calls       int64
 	finds       int64     // one for each document, of the calls that are no $lookup
+	several     int64     // documents that finds by $in ask for, one find for all of an answer
 	fields      []string  // of the other collection; nil: all, or not known
 	seen        []command // some of them, with values and calls
 	apart       []string  // fields whose copies need another name, because documents have something else there
@@ -82,7 +86,7 @@ func (j joins) within(path string) string {
 
 func (t *traffic) joined(more joins) {
 	more.fields = slices.DeleteFunc(slices.Clone(more.fields), func(name string) bool { return name == "_id" })
-	i := slices.IndexFunc(t.joins, func(j joins) bool { return j.from == more.from && j.local == more.local })
+	i := slices.IndexFunc(t.joins, func(j joins) bool { return j.from == more.from && j.local == more.local && j.key == more.key })
 	if i < 0 {
 		t.joins = append(t.joins, more)
 		return
@@ -90,6 +94,7 @@ func (t *traffic) joined(more joins) {
 	j := &t.joins[i]
 	j.calls += more.calls
 	j.finds += more.finds
+	j.several += more.several
 	for _, c := range more.seen {
 		i := slices.IndexFunc(j.seen, func(o command) bool { return slices.Equal(o.Command, c.Command) })
 		if i >= 0 {
@@ -103,6 +108,17 @@ func (t *traffic) joined(more joins) {
 		return
 	}
 	j.fields = append(j.fields, more.fields...)
+}
+
+// populate notes a find, by $in, for the documents that a field of an answer names.
+func (t *traffic) populate(c command) {
+	operator, _ := c.filter[0].Value.(bson.D)
+	list, _ := at(operator, "$in").(bson.A)
+	j := joins{from: c.Collection, local: c.From.Path, calls: c.calls, several: c.calls * int64(len(list))}
+	if !c.read.all {
+		j.fields = c.read.uses
+	}
+	t.joined(j)
 }
 
 // below are the paths under a name that a read uses; nil if it hands all of it on.
@@ -140,6 +156,9 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	case max(j.calls, j.finds) < extrefReads:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s %s %s", many(max(j.calls, j.finds), "read"), verb(max(j.calls, j.finds), "join"), j.from))
 		return nil
+	case strings.HasPrefix(j.key, "_id.") || source != nil && len(source.multikey(j.key)) > 0:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("reads join %s by %s, which is in its _id or in arrays", j.from, j.key))
+		return nil
 	case j.local == "":
 		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
 		return nil
@@ -157,6 +176,9 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return nil
 	case source == nil:
 		l.not(pattern, c.name, j.local, l.unseen(j.from))
+		return nil
+	case source.count < extrefFewest:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s has %s: a service can keep them in its memory", j.from, many(source.count, "document")))
 		return nil
 	case strings.Count(j.local, ".") >= depth:
 		l.not(pattern, c.name, j.local, "the reference is below the third name of a path")
@@ -179,7 +201,13 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
 	}
-	refs, unsure := l.references(ctx, c, j.local, j.from, extrefFound)
+	if unique, err := l.unique(ctx, source, j.key); err != nil {
+		return l.failed(ctx, err, pattern, c, j.local)
+	} else if !unique {
+		l.not(pattern, c.name, j.local, fmt.Sprintf("reads join %s by %s, which several of its documents share", j.from, j.key))
+		return nil
+	}
+	refs, unsure := l.referencesBy(ctx, c, j.local, j.from, cmp.Or(j.key, "_id"), extrefFound)
 	switch {
 	case unsure != nil && !errors.As(unsure, new(untold)):
 		return l.failed(ctx, unsure, pattern, c, j.local)
@@ -217,6 +245,13 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	byHand, err := l.byHand(ctx, c, source, &j)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
+	}
+	if j.key != "" {
+		drop, err := l.notUnique(ctx, source, j.key)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, j.local)
+		}
+		byHand = append(byHand, drop...)
 	}
 	grows, err := l.copying(ctx, c, j)
 	if err != nil {
@@ -278,10 +313,10 @@ func (l *looker) joining(ctx context.Context, j joins) (out Interval, joined int
 		out.High += c.calls * max(with-without, 0)
 	}
 	if out.High == 0 && ctx.Err() == nil {
-		return Interval{What: "no read that joins was seen with its values, or those that were seen find nothing"}, j.finds, nil
+		return Interval{What: "no read that joins was seen with its values, or those that were seen find nothing"}, j.finds + j.several, nil
 	}
 	out.Low = out.High
-	return out, j.finds + out.High*j.calls/asked, ctx.Err()
+	return out, j.finds + j.several + out.High*j.calls/asked, ctx.Err()
 }
 
 // examines is how many documents the server examines for a read.
@@ -299,12 +334,12 @@ func (c command) without(j joins) bson.D {
 	for _, p := range c.pipeline {
 		name, value := stage(p)
 		lookup, _ := value.(bson.D)
-		if local, _, _ := equality(lookup); name != "$lookup" || at(lookup, "from") != j.from || local != j.local {
+		if local, foreign, _ := equality(lookup); name != "$lookup" || at(lookup, "from") != j.from || local != j.local || foreign != cmp.Or(j.key, "_id") {
 			stages = append(stages, p)
 			continue
 		}
 		as, _ := at(lookup, "as").(string)
-		copies := bson.D{{Key: "_id", Value: "$" + j.local}}
+		copies := bson.D{{Key: cmp.Or(j.key, "_id"), Value: "$" + j.local}}
 		for _, path := range j.fields {
 			if !strings.Contains(path, ".") {
 				copies = append(copies, bson.E{Key: path, Value: "$" + j.copyAt(path)})
@@ -333,7 +368,7 @@ func (l *looker) byHand(ctx context.Context, c, source *collection, j *joins) (a
 		if !c.has(here) {
 			continue
 		}
-		low, high, err := l.sums(ctx, c, differences(j.local, source, twin{here, path}), "part", "all")
+		low, high, err := l.sums(ctx, c, differences(j.local, source, cmp.Or(j.key, "_id"), twin{here, path}), "part", "all")
 		if err != nil {
 			return nil, err
 		}
@@ -371,7 +406,7 @@ func (l *looker) copying(ctx context.Context, c *collection, j joins) ([]Interva
 	}
 	low, high, err := l.sums(ctx, c, bson.A{
 		d("$group", bson.D{{Key: "_id", Value: "$" + j.local}, {Key: "n", Value: d("$sum", 1)}, {Key: "there", Value: d("$sum", size(there))}}),
-		d("$lookup", bson.D{{Key: "from", Value: j.from}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"}}),
+		d("$lookup", bson.D{{Key: "from", Value: j.from}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: cmp.Or(j.key, "_id")}, {Key: "as", Value: "found"}}),
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "n", Value: leading("$n")},
 			{Key: "bytes", Value: leading(d("$subtract", bson.A{d("$multiply", bson.A{"$n", size(copies)}), "$there"}))}}),
 	}, "n", "bytes")
@@ -393,16 +428,34 @@ type untold struct{ reason, tells string }
 
 func (e untold) Error() string { return e.reason }
 
+// unique reports a key that no two documents share. That of _id is "".
+func (l *looker) unique(ctx context.Context, c *collection, key string) (bool, error) {
+	if key == "" {
+		return true, nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$match", d(key, d("$ne", nil))),
+		d("$group", bson.D{{Key: "_id", Value: "$" + key}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$match", d("n", d("$gt", 1))), d("$limit", 1),
+	})
+	return len(batch) == 0, err
+}
+
 // references counts the references, alone or in lists, and those that lead somewhere. Of a collection that takes too long to
 // scan it estimates them, with the error untold if that does not say whether a share of them or more do.
 func (l *looker) references(ctx context.Context, c *collection, field, to string, least float64) (leads, error) {
+	return l.referencesBy(ctx, c, field, to, "_id", least)
+}
+
+// referencesBy counts references to a key of the other collection.
+func (l *looker) referencesBy(ctx context.Context, c *collection, field, to, key string, least float64) (leads, error) {
 	pipeline := bson.A{
 		d("$match", d(field, d("$ne", nil))),
 		d("$project", d("to", "$"+field)),
 		d("$unwind", "$to"),
 		d("$group", bson.D{{Key: "_id", Value: "$to"}, {Key: "n", Value: d("$sum", 1)}}), // each is looked up once
 		d("$lookup", bson.D{
-			{Key: "from", Value: to}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+			{Key: "from", Value: to}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: key}, {Key: "as", Value: "found"},
 			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},
 		}),
 		d("$group", bson.D{

@@ -223,8 +223,8 @@ func TestWritesAreWeighed(t *testing.T) {
 		"extref: names of sources that change now and then": "but 500 writes set the reference",
 		"relation: embedded children that are read alone":   "the list is written more often (500)",
 		"attribute: many indexed fields of a subdocument":   "9000 writes to the fields were seen",
-		"series: measurements read by range":                "updates or deletes of single documents were seen",
-		"bucket: events read by range":                      "updates or deletes of single documents were seen",
+		"series: measurements read by range":                "500 updates and deletes of single documents were seen",
+		"bucket: events read by range":                      "500 updates and deletes of single documents were seen",
 		"computed: totals of a product":                     "501 writes would each compute it again",
 		"approx: views of one page":                         "other updates change it by other steps",
 	} {

@@ -59,6 +59,17 @@ func (l *looker) plainIndexes(ctx context.Context, name string) ([]index, error)
 	return all, err
 }
 
+// notUnique says what the code needs first where a key has an index that is not the unique one that EnsureIndexes makes.
+func (l *looker) notUnique(ctx context.Context, c *collection, key string) (against []string, err error) {
+	all, err := l.plainIndexes(ctx, c.name)
+	for _, i := range all {
+		if ascending, _ := number(at(i.keys, key)); i.plain && len(i.keys) == 1 && ascending == 1 {
+			against = append(against, fmt.Sprintf("Drop the index %s of %s first: EnsureIndexes makes a unique one of %s.", i.name, c.name, key))
+		}
+	}
+	return against, err
+}
+
 // indexAdvice notes the indexes of collections that are missing, or that could go.
 func (l *looker) indexAdvice(ctx context.Context, all []*collection) error {
 	if err := l.missing(ctx); err != nil {
@@ -154,7 +165,7 @@ func (l *looker) missing(ctx context.Context) error {
 	asked := 0
 	for _, s := range all {
 		c := l.all[s.collection]
-		if c == nil || !s.join && c.count < indexDocuments {
+		if c == nil || c.few() || !s.join && c.count < indexDocuments {
 			continue
 		}
 		known, err := l.plainIndexes(ctx, s.collection)

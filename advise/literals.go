@@ -65,6 +65,12 @@ func (l *looker) treeCode(ctx context.Context, c *collection, parent string) str
 })`, l.idType(ctx, c), c.name, parent)
 }
 
+func (l *looker) childrenCode(ctx context.Context, c *collection, children string) string {
+	return fmt.Sprintf(`nodes, err := tree.New[%s, bson.D](db.Collection(%q), tree.ChildReferences, &tree.Options{
+	ChildrenField: %q,
+})`, l.idType(ctx, c), c.name, children)
+}
+
 // extrefCode keeps the copies beside the reference, under names that begin with its own, or inside its subdocument.
 func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins) string {
 	options := fmt.Sprintf("Collection: db.Collection(%q),\n", c.name)
@@ -84,9 +90,14 @@ func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins)
 		}
 		fields = append(fields, fmt.Sprintf("{Path: %q%s}", path, as))
 	}
+	id, key := l.idType(ctx, source), "nil"
+	if j.key != "" {
+		id = goType(l.counting(ctx, source, j.key, d("$type", "$"+j.key), source.kind(j.key)))
+		key = fmt.Sprintf("&extref.Options{KeyField: %q}", j.key)
+	}
 	code := fmt.Sprintf(`references, err := extref.New[%s, bson.D](db.Collection(%q), []extref.Target{{
 %sFields: []extref.Field{%s},
-}}, nil)`, l.idType(ctx, source), source.name, options, strings.Join(fields, ", "))
+}}, %s)`, id, source.name, options, strings.Join(fields, ", "), key)
 	if aligned, err := format.Source([]byte(code)); err == nil {
 		return string(aligned)
 	}
@@ -165,13 +176,17 @@ func (l *looker) computedCode(ctx context.Context, sources, targets *collection,
 		group = append(group, fmt.Sprintf("\t\t{Key: %q, Value: bson.D{{Key: %q, Value: %s}}},\n", f.Key, accumulator.Key, operand))
 		empty = append(empty, fmt.Sprintf("{Key: %q, Value: %s}", f.Key, zero))
 	}
+	match := ""
+	if fixed := t.fixed(); fixed != nil {
+		match, options = fmt.Sprintf(`{{Key: "$match", Value: %s}}, `, goValue(fixed)), "nil"
+	}
 	return fmt.Sprintf(`totals, err := computed.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), computed.Rule{
 	KeyField: %q,
-	Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{
+	Pipeline: mongo.Pipeline{%s{{Key: "$group", Value: bson.D{
 		{Key: "_id", Value: %q},
 %s	}}}},
 	Empty: bson.D{%s},
-}, %s)`, l.idType(ctx, sources), l.idType(ctx, targets), sources.name, targets.name, t.key, "$"+t.key,
+}, %s)`, l.idType(ctx, sources), l.idType(ctx, targets), sources.name, targets.name, t.key, match, "$"+t.key,
 		strings.Join(group, ""), strings.Join(empty, ", "), options)
 }
 

@@ -20,7 +20,8 @@ type Origin struct {
 	// origin.
 	Others int64
 
-	run *run // a suspicion: Look asks the database
+	together bool // one find, by $in, asked for all values of that answer
+	run      *run // a suspicion: Look asks the database
 }
 
 // Bounds of what is remembered of recorded answers.
@@ -78,6 +79,9 @@ func origins(commands []Command, queries []Query, index []int) {
 	loops := map[kind]*loop{}
 	var order []*loop
 	for i, c := range commands {
+		if from, ok := askedTogether(c, answers); ok {
+			queries[index[i]].From = from
+		}
 		if f, ok := askedBy(c.Body); ok {
 			if f.field == "_id" {
 				singles[c.Collection]++
@@ -209,6 +213,52 @@ func askedBy(command bson.Raw) (a asked, ok bool) {
 	}
 	a.key, ok = refers(a.value)
 	return a, ok
+}
+
+// askedTogether is the field of an earlier answer that held all values of a find {_id: {$in: […]}}, two or more, as populate
+// sends it. Small integers stand everywhere, so the names must be akin.
+func askedTogether(c Command, answers []*answer) (from Origin, ok bool) {
+	filter, _ := c.Body.Lookup("filter").DocumentOK()
+	elements, err := filter.Elements()
+	if err != nil || len(elements) != 1 || elements[0].Key() != "_id" || c.Name != "find" {
+		return from, false
+	}
+	operator, _ := elements[0].Value().DocumentOK()
+	list, _ := operator.Lookup("$in").ArrayOK()
+	values, err := list.Values()
+	if err != nil {
+		return from, false
+	}
+	keys, numeric := map[string]bool{}, false
+	for _, v := range values {
+		key, ok := refers(v)
+		if !ok {
+			return from, false
+		}
+		keys[key], numeric = true, numeric || small(v)
+	}
+	if len(keys) < 2 {
+		return from, false
+	}
+	for _, a := range slices.Backward(answers) {
+		paths := map[Origin]int{}
+		for key := range keys {
+			for _, p := range a.paths[key] {
+				paths[p]++
+			}
+		}
+		maps.DeleteFunc(paths, func(p Origin, n int) bool {
+			return n < len(keys) || p.Path == "" || p.Path == "_id" || numeric && !akin(p.Path, c.Collection)
+		})
+		if len(paths) != 1 || a.database != text(c.Body, "$db") || a.collection == c.Collection || a.everything {
+			continue
+		}
+		for p := range paths {
+			p.Collection, p.together = a.collection, true
+			return p, true
+		}
+	}
+	return from, false
 }
 
 // one is the field and value of a filter for one value of one field.

@@ -19,11 +19,12 @@ const (
 
 // skips are the finds of one order and filter that skip documents.
 type skips struct {
-	key   string
-	sort  bson.D
-	order string
-	made  bool  // the order or the filter is of fields that the pipeline makes
-	deep  int64 // finds that skip more than pagingSkip
+	key    string
+	sort   bson.D
+	order  string
+	made   bool  // the order or the filter is of fields that the pipeline makes
+	single bool  // each takes one document, in no order
+	deep   int64 // finds that skip more than pagingSkip
 	// filtered are finds behind a filter that skip more than pagingFiltered.
 	filtered int64
 	all      int64 // finds of this order that skip
@@ -50,9 +51,10 @@ func (t *traffic) page(c command) {
 		i := slices.IndexFunc(t.pages, func(s skips) bool { return s.key == key })
 		if i < 0 {
 			i = len(t.pages)
-			t.pages = append(t.pages, skips{key: key, sort: p.sort, order: p.order(), made: made, fixed: fixed(p.filter)})
+			t.pages = append(t.pages, skips{key: key, sort: p.sort, order: p.order(), made: made, single: true, fixed: fixed(p.filter)})
 		}
 		s := &t.pages[i]
+		s.single = s.single && limit == 1 && len(p.sort) == 0
 		others := fixed(p.filter)
 		s.fixed = slices.DeleteFunc(s.fixed, func(name string) bool { return !slices.Contains(others, name) || slices.Contains(keys(p.sort), name) })
 		s.all += c.calls
@@ -104,6 +106,9 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 		return nil
 	case s.deep < pagingReads && s.filtered < pagingReads:
 		l.not(pattern, c.name, s.order, fmt.Sprintf("%d of %d pages skip more than %s documents", s.deep, s.all, group(pagingSkip)))
+		return nil
+	case s.single:
+		l.not(pattern, c.name, s.order, "each read takes one document behind others, in no order: these are no pages, and $sample gives one by chance")
 		return nil
 	case s.most >= c.count:
 		l.not(pattern, c.name, s.order, fmt.Sprintf("pages skip up to %s documents, the collection has %s", group(s.most), group(c.count)))

@@ -27,8 +27,9 @@ type traffic struct {
 	counters []counter
 	exact    []string // paths that updates raise, but not as a counter does
 
-	deletes int64 // statements
-	inserts int64 // documents
+	removals []write // deletes of single documents
+	deletes  int64   // statements
+	inserts  int64   // documents
 }
 
 // read is a find or an aggregation, and what it needs of each document.
@@ -40,7 +41,8 @@ type read struct {
 	all     bool
 	without []string
 	parts   []part
-	counts  bool // it returns no documents: count, distinct
+	picks   []string // lists of which the answer has the elements alone that were asked for
+	counts  bool     // it returns no documents: count, distinct
 }
 
 // part is a list that a read wants some elements of.
@@ -49,6 +51,8 @@ type part struct {
 	n     int64  // at most; 0 not known
 	last  bool   // the last ones
 	order bson.D // nil: as stored
+	// unstable: of equal elements any may come.
+	unstable bool
 }
 
 type write struct {
@@ -72,6 +76,12 @@ func (l *looker) add(c command) {
 	for _, g := range c.graphs {
 		l.trafficOf(g.in).climb(g)
 	}
+	if from, t, ok := c.joinedTotals(); ok {
+		l.trafficOf(from).total(t)
+	}
+	if c.From.together {
+		l.trafficOf(c.From.Collection).populate(c)
+	}
 	if links := c.links(); len(links) > 0 {
 		l.trafficOf(c.From.Collection).loop(c, links[0])
 	}
@@ -84,7 +94,9 @@ func (t *traffic) add(c command) {
 	t.page(c)
 	t.level(c)
 	t.span(c)
-	t.total(c)
+	if more, ok := c.totals(); ok {
+		t.total(more)
+	}
 	for _, j := range c.joins {
 		if !c.shape && !operators(c.pipeline, "$out", "$merge") { // it is sent again
 			j.seen = []command{c}
@@ -107,6 +119,7 @@ func (t *traffic) add(c command) {
 	switch c.name {
 	case "delete":
 		t.deletes += c.calls
+		t.removals = append(t.removals, c.removals...)
 	case "insert":
 		documents, _ := at(c.body, "documents").(bson.A)
 		t.inserts += c.calls * int64(max(len(documents), 1))
@@ -131,6 +144,9 @@ func (r *read) project(projection any) {
 			r.parts = append(r.parts, p)
 			continue
 		}
+		if list, ok := picked(f); ok {
+			r.picks = append(r.picks, list)
+		}
 		if no(f.Value) {
 			r.without = append(r.without, f.Key)
 			continue
@@ -147,8 +163,28 @@ func (r *read) project(projection any) {
 	}
 }
 
+// picked is the list of {"list.$": 1}, {list: {$elemMatch: …}} and, in a pipeline, {any: {$filter: {input: "$list", …}}}.
+func picked(f bson.E) (list string, ok bool) {
+	if list, ok = strings.CutSuffix(f.Key, ".$"); ok {
+		return list, true
+	}
+	operator, _ := f.Value.(bson.D)
+	if len(operator) != 1 {
+		return "", false
+	}
+	filter, _ := operator[0].Value.(bson.D)
+	input, _ := at(filter, "input").(string)
+	switch operator[0].Key {
+	case "$elemMatch":
+		return f.Key, true
+	case "$filter":
+		return strings.TrimPrefix(input, "$"), strings.HasPrefix(input, "$") && !strings.HasPrefix(input, "$$")
+	}
+	return "", false
+}
+
 // slice reads {list: {$slice: n}}, {list: {$slice: [skip, n]}} and, in a pipeline,
-// {any: {$slice: ["$list", n]}}.
+// {any: {$slice: ["$list", n]}}, also where $sortArray sorts the list before.
 func slice(key string, value any) (part, bool) {
 	document, ok := value.(bson.D)
 	if !ok || len(document) != 1 || document[0].Key != "$slice" {
@@ -161,11 +197,10 @@ func slice(key string, value any) (part, bool) {
 			return part{}, false
 		}
 		if _, ok := number(list[0]); !ok {
-			name, ok := list[0].(string)
-			if !ok || !strings.HasPrefix(name, "$") || strings.HasPrefix(name, "$$") {
+			if p, ok = sorted(list[0]); !ok {
 				return part{}, false // of another list, such as one that is filtered before
 			}
-			p.path, list = name[1:], list[1:]
+			list = list[1:]
 		}
 		if skip, _ := number(list[0]); len(list) > 1 && skip != 0 {
 			return p, true // a page in the middle: how many are enough is not known
@@ -173,11 +208,33 @@ func slice(key string, value any) (part, bool) {
 		argument = list[len(list)-1]
 	}
 	n, _ := number(argument)
-	if n < 0 {
+	switch {
+	case n < 0 && p.order != nil: // the last ones are the first ones of the other direction
+		for i := range p.order {
+			p.order[i].Value = -p.order[i].Value.(int)
+		}
+		n = -n
+	case n < 0:
 		n, p.last = -n, true
 	}
 	p.n = n
 	return p, true
+}
+
+// sorted is a list "$list", or {$sortArray: {input: "$list", sortBy: {…}}}.
+func sorted(list any) (p part, ok bool) {
+	if operator, ok := list.(bson.D); ok && len(operator) == 1 && operator[0].Key == "$sortArray" {
+		argument, _ := operator[0].Value.(bson.D)
+		by, _ := at(argument, "sortBy").(bson.D)
+		if p.order = directions(by); p.order == nil {
+			return p, false
+		}
+		p.unstable = true
+		list = at(argument, "input")
+	}
+	name, _ := list.(string)
+	p.path = strings.TrimPrefix(name, "$")
+	return p, strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "$$")
 }
 
 // alias is a name that a stage gives to a document of a list: {$set: {customer: {$first: "$customers"}}}.
@@ -217,6 +274,7 @@ func aggregation(pipeline bson.A, calls int64) *read {
 func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 	r := &read{calls: calls, all: true}
 	var unwound string // a list of one document, as long as all its elements are there
+	var flat string    // a list whose elements are documents of their own
 	var order bson.D
 	var lists []string // of joined documents
 	one := false
@@ -228,6 +286,9 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 			r.uses = append(r.uses, filterPaths(value)...)
 			one = one || equals(value, "_id")
 			unwound = "" // it may select elements
+			if flat != "" && slices.ContainsFunc(filterPaths(value), func(name string) bool { return strings.HasPrefix(name, flat+".") }) {
+				r.picks = append(r.picks, flat)
+			}
 		case "$sort":
 			r.uses = append(r.uses, keys(value)...)
 			order, _ = value.(bson.D)
@@ -242,8 +303,9 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 			if document, ok := value.(bson.D); ok {
 				path, _ = at(document, "path").(string)
 			}
+			flat = strings.TrimPrefix(path, "$")
 			if unwound = ""; one {
-				unwound = strings.TrimPrefix(path, "$")
+				unwound = flat
 			}
 		case "$unset":
 			switch names := value.(type) {

@@ -82,7 +82,7 @@ func (l *looker) referred(c *collection, f field) (out []*collection) {
 		if slices.Contains(numbers, f.kind) {
 			kinds = numbers
 		}
-		if !other.has("_id", kinds...) || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
+		if other.few() || !other.has("_id", kinds...) || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
 			continue
 		}
 		switch unique := f.kind == "objectId" || f.kind == "binData"; {
@@ -178,17 +178,17 @@ func (l *looker) stale(ctx context.Context, c *collection, reference string, sou
 
 // differing counts the copies that differ from their source.
 func (l *looker) differing(ctx context.Context, c *collection, reference string, source *collection, p twin) error {
-	return l.disagree(ctx, c, differences(reference, source, p), Remark{Kind: "stale", Collection: c.name, Path: p.here, Pattern: "extref",
+	return l.disagree(ctx, c, differences(reference, source, "_id", p), Remark{Kind: "stale", Collection: c.name, Path: p.here, Pattern: "extref",
 		Sure: "; whether a copy has to follow, or keeps what was true once, such as the price paid, only you know"},
 		"copies of "+source.name+"."+p.there, "differ", "from it")
 }
 
 // differences counts all copies, and those of them that differ from their source.
-func differences(reference string, source *collection, p twin) bson.A {
+func differences(reference string, source *collection, key string, p twin) bson.A {
 	return bson.A{
 		d("$match", bson.D{{Key: reference, Value: d("$ne", nil)}, {Key: p.here, Value: d("$ne", nil)}}),
 		d("$group", bson.D{{Key: "_id", Value: bson.D{{Key: "to", Value: "$" + reference}, {Key: "value", Value: "$" + p.here}}}, {Key: "n", Value: d("$sum", 1)}}),
-		d("$lookup", bson.D{{Key: "from", Value: source.name}, {Key: "localField", Value: "_id.to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+		d("$lookup", bson.D{{Key: "from", Value: source.name}, {Key: "localField", Value: "_id.to"}, {Key: "foreignField", Value: key}, {Key: "as", Value: "found"},
 			{Key: "pipeline", Value: bson.A{d("$project", d("v", "$"+p.there))}}}),
 		d("$match", d("$expr", d("$gt", bson.A{d("$first", "$found.v"), nil}))),
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")},

@@ -13,8 +13,8 @@ import (
 // Three rules. One by one: at least relationFinds finds ask for the children of a
 // parent one after the other, relationEach or more for each answer, by references that
 // name an _id in relationFound of the cases. Alone: at least relationAlone reads look for
-// one embedded child by its _id, half of the reads of the list or more and as many as its writes,
-// and no _id is there twice or names another document. Growing: a list of references takes half of the bytes
+// one embedded child by its _id, or get that child alone by another field that no two share, half of the reads of the
+// list or more and as many as its writes, and no _id is there twice or names another document. Growing: a list of references takes half of the bytes
 // or more, over 2 KiB on average, each child stands in one list alone, and $push was seen.
 const (
 	relationFinds  = 50
@@ -47,6 +47,10 @@ func (t *traffic) loop(c command, l link) {
 		t.climb(climbs{field: l.field, paths: c.calls})
 	case l.pattern == "tree" && !up && c.From.Path == "_id" && first:
 		t.climb(climbs{field: l.field, subtrees: c.calls})
+	case up && l.list && c.From.Collection == c.Collection:
+		if first {
+			t.climb(climbs{field: l.field, lists: true, subtrees: c.calls})
+		}
 	case l.pattern == "relation" && c.From.Collection != c.Collection && (l.list || c.From.Path == "_id"):
 		i := slices.IndexFunc(t.loops, func(o oneByOne) bool { return o.children == c.Collection && o.field == l.field && o.list == l.list })
 		if i < 0 {
@@ -102,11 +106,11 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		place, to = o.children, c.name
 	}
 	switch {
+	case children == nil || children.few() && c.few():
+		l.not(pattern, place, o.field, l.unseen(o.children))
+		return nil
 	case o.finds < relationFinds || o.finds < relationEach*o.parents:
 		l.not(pattern, place, o.field, fmt.Sprintf("%s of %s one by one, for %s", many(o.finds, "find"), o.children, many(o.parents, "answer")))
-		return nil
-	case children == nil:
-		l.not(pattern, place, o.field, l.unseen(o.children))
 		return nil
 	case strings.Contains(o.field, "."):
 		l.not(pattern, place, o.field, "the references are inside a subdocument")
@@ -172,21 +176,22 @@ func (c *collection) documentLists() []string {
 	return paths
 }
 
-// alone looks for embedded children that are read, or joined, by their own _id.
+// alone looks for embedded children that are read, or joined, by their own _id, or by another field of theirs.
 func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 	const pattern = "relation"
 	id := path + "._id"
-	looking, all := c.byElement(id), int64(0)
+	all := int64(0)
 	for _, r := range c.finds {
 		if !r.counts && r.needs(path) {
 			all += r.calls
 		}
 	}
+	by, looking := c.byElement(path)
 	switch {
 	case looking == 0:
 		return nil
 	case looking < relationAlone || 2*looking < all:
-		l.not(pattern, c.name, path, fmt.Sprintf("%d of %d reads of the list look for an element by its _id", looking, all))
+		l.not(pattern, c.name, path, fmt.Sprintf("%d of %d reads of the list look for an element by its %s", looking, all, by))
 		return nil
 	case c.writesTo([]string{path}) > looking:
 		l.not(pattern, c.name, path, fmt.Sprintf("the list is written more often (%d) than an element of it is looked for (%d), and a new element takes 2 round trips", c.writesTo([]string{path}), looking))
@@ -211,6 +216,20 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 	if float64(integer(batch[0], "distinct")) < relationUnique*float64(elements) || kind == "missing" || kind == "null" {
 		l.not(pattern, c.name, path, "elements have no _id, or share theirs: it is that of another document")
 		return nil
+	}
+	if elements < least {
+		l.not(pattern, c.name, path, "the lists have "+many(elements, "element")+" together")
+		return nil
+	}
+	if by != "_id" {
+		unique, err := l.distinct(ctx, c, path, by)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, path)
+		}
+		if float64(unique) < relationUnique*float64(elements) {
+			l.not(pattern, c.name, path, fmt.Sprintf("%s look for elements by %s, which has %s in %s", many(looking, "read"), by, many(unique, "value"), many(elements, "element")))
+			return nil
+		}
 	}
 	for _, other := range l.all {
 		if other == c || other.idType != kind {
@@ -239,11 +258,19 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 		l.unknown(pattern, c.name, path, "the collection changes while it is counted", "another run")
 		return nil
 	}
+	against := []string{
+		"A read of a parent with its children takes 2 round trips instead of 1.",
+		"A write to the parent and a child that must happen together needs a transaction then.",
+		"Extract moves them; queries by " + path + "._id must change together with it.",
+	}
+	if by != "_id" {
+		against[2] = fmt.Sprintf("Extract moves them; queries by %s.%s must change together with it, and the new collection needs an index on %s.", path, by, by)
+	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: path,
-		Summary: fmt.Sprintf("%d of %d reads of the list look for one element by its _id; the server sends or searches all of its document for it. "+
+		Summary: fmt.Sprintf("%d of %d reads of the list look for one element by its %s; the server sends or searches all of its document for it. "+
 			"The elements (%s, counted, no _id twice) are documents of their own already, but for their place.",
-			looking, all, group(elements)),
+			looking, all, by, group(elements)),
 		Sure: "counted: elements, _ids and bytes; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", c.count, kept},
@@ -255,25 +282,44 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 			{"reads of the list", all, seen},
 		},
 		Saving: Interval{Low: (check.Answer - check.figure("ids")) * looking / max(all, 1), High: check.Answer - check.figure("ids"), Before: c.size, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Code:   l.extractCode(ctx, c, path, kind), takes: "Extract", try: tryExtract(c, path),
-		Check: check,
-		Against: []string{
-			"A read of a parent with its children takes 2 round trips instead of 1.",
-			"A write to the parent and a child that must happen together needs a transaction then.",
-			"Extract moves them; queries by " + path + "._id must change together with it.",
-		},
+		Code:   l.extractCode(ctx, c, path, kind), takes: "Extract", try: tryExtract(c, path, by),
+		Check: check, Against: against,
 	})
 	return nil
 }
 
-// byElement is how many reads look for one element of a list by its _id.
-func (t *traffic) byElement(id string) (n int64) {
+// byElement is the field of a list's elements by which most reads look for one of them, and how many do. By another field
+// than _id they get that element alone.
+func (t *traffic) byElement(path string) (by string, looking int64) {
+	by, calls := "_id", map[string]int64{}
 	for _, r := range t.finds {
-		if !r.counts && slices.Contains(r.match, id) {
-			n += r.calls
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(r.match))) {
+			name, inside := strings.CutPrefix(name, path+".")
+			if !r.counts && inside && (name == "_id" || slices.Contains(r.picks, path)) {
+				calls[name] += r.calls
+			}
 		}
 	}
-	return n
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		if calls[name] > calls[by] {
+			by = name
+		}
+	}
+	return by, calls[by]
+}
+
+// distinct is how many different values the elements of a list have in a field.
+func (l *looker) distinct(ctx context.Context, c *collection, path, name string) (int64, error) {
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$unwind", "$"+path),
+		d("$match", d(path+"."+name, d("$ne", nil))),
+		d("$group", d("_id", "$"+path+"."+name)),
+		d("$count", "n"),
+	})
+	if err != nil || len(batch) == 0 {
+		return 0, err
+	}
+	return integer(batch[0], "n"), nil
 }
 
 // named is a field that refers to the _ids of a collection: one that a join or a loop of finds names, or whose values are
@@ -281,7 +327,7 @@ func (t *traffic) byElement(id string) (n int64) {
 func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(l.reads)) {
 		for _, j := range l.reads[name].joins {
-			if j.from == c.name && j.local != "" {
+			if j.from == c.name && j.local != "" && j.key == "" {
 				return name + "." + j.local, nil
 			}
 		}

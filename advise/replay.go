@@ -410,11 +410,12 @@ func joined(cold []string, join mongo.Pipeline) rewrite {
 	}
 }
 
-// extracted reads one embedded child by its _id where the children are. Reads that need no children are the same.
-func extracted(path, into string) service {
+// extracted reads one embedded child, by its _id or another field, where the children are. Reads that need no children are
+// the same.
+func extracted(path, into, by string) service {
 	wanted := func(c command) (id any, ok bool) {
 		others := slices.ContainsFunc(c.read.uses, func(name string) bool { return !related(name, path) })
-		if c.name != "find" || len(c.filter) != 1 || c.filter[0].Key != path+"._id" || others {
+		if c.name != "find" || len(c.filter) != 1 || c.filter[0].Key != path+"."+by || strings.Contains(by, ".") || others {
 			return nil, false
 		}
 		return c.filter[0].Value, true
@@ -431,14 +432,14 @@ func extracted(path, into string) service {
 			if !ok {
 				return same.read(ctx, m, c)
 			}
-			answer, err := m.read(ctx, bson.D{{Key: "find", Value: into}, {Key: "filter", Value: d("_id", id)}})
+			answer, err := m.read(ctx, bson.D{{Key: "find", Value: into}, {Key: "filter", Value: d(by, id)}})
 			return answer, true, err
 		},
 		asked: func(c command, document bson.D) bson.D {
 			id, ok := wanted(c)
 			children, _ := at(document, path).(bson.A)
 			for _, child := range children {
-				if c, _ := child.(bson.D); ok && missing(id, at(c, "_id"), false) == "" {
+				if c, _ := child.(bson.D); ok && missing(id, at(c, by), false) == "" {
 					return c
 				}
 			}
@@ -489,6 +490,8 @@ func keeping(into, path string, w want, items func(id any) bson.D, sort bson.D) 
 		r, whole := c.read, c.whole(path)
 		best := slices.ContainsFunc(r.parts, func(p part) bool { return p.path == path && 0 < p.n && p.n <= w.n && p.last == w.last })
 		switch {
+		case slices.ContainsFunc(r.parts, func(p part) bool { return p.path == path && p.unstable }):
+			return nil, false, nil // the answer before is one of several
 		case !r.needs(path), best && !slices.Contains(r.match, path):
 			answer, err := m.read(ctx, c.body)
 			return answer, true, err
@@ -664,17 +667,26 @@ func climbing(field string) service {
 	return s
 }
 
+// target selects the documents that hold what a command adds up.
+func (t totals) target(c command) bson.D {
+	if t.all {
+		return bson.D{}
+	}
+	return d("_id", at(c.filter, t.key))
+}
+
 // totalling reads the totals of the documents with one value where they are stored. The stages behind them stay.
 func totalling(into string, t totals) service {
 	s := sending(func(c command) bson.D {
 		if own, ok := c.totals(); !ok || !own.same(t) {
 			return nil
 		}
-		filter := d("_id", at(c.filter, t.key))
-		if len(c.pipeline) == 2 {
+		group := slices.IndexFunc(c.pipeline, func(p any) bool { name, _ := stage(p); return name == "$group" })
+		filter, behind := t.target(c), c.pipeline[group+1:]
+		if len(behind) == 0 {
 			return bson.D{{Key: "find", Value: into}, {Key: "filter", Value: filter}}
 		}
-		return bson.D{{Key: "aggregate", Value: into}, {Key: "pipeline", Value: append(bson.A{d("$match", filter)}, c.pipeline[2:]...)}, {Key: "cursor", Value: bson.D{}}}
+		return bson.D{{Key: "aggregate", Value: into}, {Key: "pipeline", Value: append(bson.A{d("$match", filter)}, behind...)}, {Key: "cursor", Value: bson.D{}}}
 	})
 	s.asked = func(_ command, document bson.D) bson.D { // the group may have had any _id
 		return slices.DeleteFunc(document, func(e bson.E) bool { return e.Key == "_id" })

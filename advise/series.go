@@ -15,8 +15,8 @@ import (
 // The rule: documents of less than seriesBytes with a date that are read by ranges of that date for one value of another field, at least seriesReads times and in
 // most reads; on average seriesEach documents or more have that value, seriesDense or more
 // in a day or a month; nothing refers to their _id. Numbers alone are for series, which packs them, if no write to single
-// ones was seen; what has texts alone or something nested is for bucket, and so is what is updated by series and time,
-// once for each bucketReads reads at most.
+// ones was seen; what has texts alone or something nested is for bucket, and so is what is updated or deleted by series and
+// time, or by _id, once for each bucketReads reads at most, and what is searched in a range by other fields besides.
 const (
 	seriesBytes = 300
 	seriesReads = 10
@@ -28,7 +28,7 @@ const (
 
 	bucketCount = 1_000 // what the package puts into a bucket by default
 	bucketEach  = 10    // documents for each bucket, on average
-	bucketReads = 3     // for each update of a single document
+	bucketReads = 2     // for each update or delete of a single document
 )
 
 const noReferences = "No reference to their _id was found; those of collections that were not looked at are not seen."
@@ -197,7 +197,12 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		return !slices.Contains(s.ids(), f.path) && f.path != s.at && f.path != "_id" && slices.Contains([]string{"int", "long", "double", "decimal"}, f.kind)
 	})
 	edits, others := c.edits(s)
-	pattern, packed := "series", numbers && !nested && edits == 0
+	searches := c.searches(s)
+	if s.calls < searches || float64(s.calls) >= seriesShare*float64(c.reads()) { // the reads are of another series, or most of this one alone
+		searches = 0
+	}
+	s.calls += searches
+	pattern, packed := "series", numbers && !nested && edits+searches == 0
 	if !packed {
 		pattern = "bucket"
 	}
@@ -215,10 +220,10 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		l.not(pattern, c.name, s.at, fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.text()))
 		return nil
 	case others > 0:
-		l.not(pattern, c.name, s.at, "updates or deletes of single documents were seen")
+		l.not(pattern, c.name, s.at, "updates or deletes of other documents than one of a series and time, or of one _id, were seen")
 		return nil
 	case bucketReads*edits > s.calls:
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%d updates of single documents were seen, and %d reads of a range", edits, s.calls))
+		l.not(pattern, c.name, s.at, fmt.Sprintf("%d updates and deletes of single documents were seen, and %d reads of a range", edits, s.calls))
 		return nil
 	}
 	by, err := l.named(ctx, c)
@@ -329,16 +334,36 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	return nil
 }
 
-// edits is how many updates change the one document of a series and a time in its place, and how many other writes change
-// documents.
-func (c *collection) edits(s span) (edits, others int64) {
-	others = c.deletes
-	for _, w := range c.writes {
-		single := len(w.by) == len(s.ids())+1
-		for _, name := range append(s.ids(), s.at) {
-			single = single && equals(w.by, name) && w.keeps(name)
+// searches are the reads of a range of a series that ask for one value of other fields besides.
+func (t *traffic) searches(s span) (n int64) {
+	for _, o := range t.spans {
+		within := !slices.ContainsFunc(s.ids(), func(name string) bool { return !slices.Contains(o.ids(), name) })
+		if o.at == s.at && within && len(o.ids()) > len(s.ids()) {
+			n += o.calls
 		}
-		if single {
+	}
+	return n
+}
+
+// edits is how many updates and deletes are of the one document of a series and a time, or of one _id, and leave it in its
+// place, and how many other writes change documents.
+func (c *collection) edits(s span) (edits, others int64) {
+	place := append(s.ids(), s.at)
+	single := func(w write) bool {
+		one := len(w.by) == 1 && equals(w.by, "_id")
+		if len(w.by) == len(place) {
+			one = !slices.ContainsFunc(place, func(name string) bool { return !equals(w.by, name) })
+		}
+		return one && !slices.ContainsFunc(place, func(name string) bool { return !w.keeps(name) })
+	}
+	others = c.deletes
+	for _, w := range c.removals {
+		if single(w) {
+			edits, others = edits+w.calls, others-w.calls
+		}
+	}
+	for _, w := range c.writes {
+		if single(w) {
 			edits += w.calls
 		} else {
 			others += w.calls
@@ -391,11 +416,14 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		return nil
 	}
 	key, against := l.key(ctx, c, s)
+	if edits > 0 {
+		against = append(against, "Replace and Delete take the series and the time of an event, which its _id alone does not tell.")
+	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: s.at,
 		Summary: fmt.Sprintf("%s documents of %s on average are events: %d of %d reads take a range of %s for one %s, and %s of single ones were seen. "+
 			"In arrays, one for each %s and %s, they are %s (counted): a range reads as many documents and index keys fewer.",
-			group(c.count), bytes(c.mean()), s.calls, c.reads(), s.at, s.text(), many(edits, "update"), s.text(), strings.ToLower(strings.TrimSuffix(window, "s")), many(check.Answer, "document")),
+			group(c.count), bytes(c.mean()), s.calls, c.reads(), s.at, s.text(), many(edits, "change"), s.text(), strings.ToLower(strings.TrimSuffix(window, "s")), many(check.Answer, "document")),
 		Sure: "counted: documents for each window; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents with a date", documents, counted},
@@ -403,7 +431,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 			{"bytes of all documents", c.size, kept},
 			{"reads of a range of one series", s.calls, seen},
 			{"reads", c.reads(), seen},
-			{"updates of one document by series and time", edits, seen},
+			{"updates and deletes of single documents", edits, seen},
 		},
 		// Large events fill a bucket by bytes, late ones may begin another.
 		Saving: Interval{

@@ -85,7 +85,7 @@ func shapesOf(commands []command) []Shape {
 		}
 		s.loop(c)
 		for _, j := range c.joins {
-			if fields := slices.Compact(slices.Sorted(slices.Values(j.fields))); len(fields) > 0 && len(fields) <= extrefFields {
+			if fields := slices.Compact(slices.Sorted(slices.Values(j.fields))); j.key == "" && len(fields) > 0 && len(fields) <= extrefFields {
 				s.add(c.asShape("lookup", fmt.Sprintf("joins %s for %s alone", j.from, strings.Join(fields, ", ")), link{"extref", c.Collection, j.local, false}))
 			}
 		}
@@ -525,7 +525,7 @@ func (l *looker) whyNot(a link) string {
 	}
 	c := l.all[a.collection]
 	switch {
-	case c == nil:
+	case c == nil || c.few():
 		return l.unseen(a.collection)
 	case c.capped:
 		return a.collection + " is capped"

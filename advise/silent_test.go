@@ -1,6 +1,7 @@
 package advise_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ func TestTotalsOfAllKinds(t *testing.T) {
 	write = sends(t, 1, `{"insert": "sales", "documents": [{"price": 3}]}`)[0]
 	for _, test := range [][3]string{
 		{`{"$match": {"product": ` + one + `}}, `, `{"p": "$product", "s": "$shop"}`, "by several fields at once"},
-		{``, `"$product"`, "of the whole collection, which is a report"},
+		{``, `"$shop"`, "no collection has the values as its _id"},
 		{``, `null`, "of the whole collection, which is a report"},
 		{`{"$match": {"product": ` + one + `, "shop": 3}}, `, `"$product"`, "of what a filter by several fields selects"},
 		{`{"$match": {"product": ` + one + `}}, `, `"$shop"`, "by another field than that of the filter"},
@@ -122,6 +123,54 @@ func TestTotalsOfAllKinds(t *testing.T) {
 			t.Errorf("%s, by %s: advised %v; %s", test[0], test[1], named(r), notes)
 		}
 	}
+}
+
+// Totals are found where a filter fixes other fields, always to the same values, where a $group has all of them, and where a
+// $lookup is for sums alone.
+func TestTotalsInOtherReads(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("teams"), times(40, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	insert(t, db.Collection("results"), times(2000, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 40}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/40%2]}}
+	}))
+	seen := append(sends(t, 3, `{"insert": "results", "documents": [{"points": 3}]}`), sends(t, 9, `{"find": "teams", "filter": {"_id": 3}}`)...)
+	each := func(command string, teams ...int) []advise.Query {
+		out := slices.Clone(seen)
+		for _, team := range teams {
+			out = append(out, sends(t, 30, strings.ReplaceAll(command, "TEAM", fmt.Sprint(team)))...)
+		}
+		return out
+	}
+	const sum, one = `{"$group": {"_id": null, "sum": {"$sum": "$points"}, "n": {"$sum": 1}}}`, `{"$group": {"_id": "$team", "sum": {"$sum": "$points"}}}`
+	joined := func(project string) string {
+		return `{"aggregate": "teams", "pipeline": [{"$match": {"_id": TEAM}}, {"$lookup": {"from": "results", "localField": "_id", "foreignField": "team", "as": "r"}}, {"$project": ` + project + `}]}`
+	}
+	for _, test := range []struct{ command, code, reason string }{
+		{`{"aggregate": "results", "pipeline": [{"$match": {"team": TEAM, "state": "ok"}}, ` + sum + `]}`, `{{Key: "$match", Value: bson.D{{Key: "state", Value: "ok"}}}}`, ""},
+		{`{"aggregate": "results", "pipeline": [{"$match": {"state": "ok", "team": TEAM}}, ` + one + `]}`, `{{Key: "$match", Value: bson.D{{Key: "state", Value: "ok"}}}}`, ""},
+		{`{"aggregate": "results", "pipeline": [{"$match": {"team": TEAM, "points": TEAM}}, ` + sum + `]}`, "", "of what a filter by several fields selects"},
+		{`{"aggregate": "results", "pipeline": [{"$match": {"team": TEAM, "state": "ok"}}, {"$group": {"_id": "$state", "sum": {"$sum": "$points"}}}]}`, "", "of what a filter by several fields selects"},
+		{`{"aggregate": "results", "pipeline": [` + one + `, {"$sort": {"sum": -1}}]}`, `KeyField: "team"`, ""},
+		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "best": {"$max": "$r.points"}, "n": {"$size": "$r"}}`), `{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}`, ""},
+		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "r": 1}`), "", ""},
+		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "first": {"$first": "$r"}}`), "", ""},
+	} {
+		finding := "computed:results.team"
+		if test.code == "" {
+			finding = ""
+		}
+		report := look(t, db, unhurried(each(test.command, 3, 4)))
+		found := slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == finding && strings.Contains(f.Code, test.code) })
+		if notes := strings.Join(about(report, "results"), "; "); found != (finding != "") || !strings.Contains(notes, test.reason) {
+			t.Errorf("%s: advised %v; %s", test.command, report.Findings, notes)
+		}
+		tried(t, db, report)
+	}
+	_, err := db.Collection("results").InsertOne(t.Context(), bson.D{{Key: "points", Value: 7}})
+	testkit.OK(t, err)
+	said(t, db, each(`{"aggregate": "results", "pipeline": [`+one+`]}`, 3, 4), "", "results", "the reads add up documents as well whose team names no document of teams")
 }
 
 // A tail of 6 % is a tail, a map is none, and a list inside a subdocument is said to be there.
@@ -182,6 +231,8 @@ func TestPagesOfAllKinds(t *testing.T) {
 		{aggregate(`{"$set": {"year": {"$add": ["$year", 1]}}}, {"$sort": {"year": 1}}, ` + far), "", "the pipeline makes the fields"},
 		{`{"find": "things", "filter": {"kind": 1}, "sort": {"year": 1}, "skip": 400, "limit": 20}`, finding, ""},
 		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 50, "limit": 20}`, "", "0 of 20 pages skip more"},
+		{`{"find": "things", "skip": 2000, "limit": 1}`, "", "these are no pages, and $sample gives one by chance"},
+		{`{"find": "things", "sort": {"year": 1}, "skip": 2000, "limit": 1}`, finding, ""},
 		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 101, "limit": 20}`, "", "behind the filter the server examines 3,000 for the deepest"},
 	} {
 		report := said(t, db, sends(t, 20, test.command), test.finding, "things", test.reason)
@@ -305,6 +356,52 @@ func TestClimbsBySmallNumbers(t *testing.T) {
 	}
 }
 
+// A tree whose nodes list their children, however few, is found by finds for one after the other. Lists that share children
+// are a graph.
+func TestTreesByLists(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	for _, test := range []struct {
+		parts           func(i int) bson.A
+		finding, reason string
+	}{
+		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 3*i + 3} }, "tree:machines.parts", ""},
+		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 2*i + 1} }, "", "a graph, not a tree"},
+		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 9000 + i} }, "", "of the references name no document"},
+	} {
+		db := mongotest.Database(t)
+		name := func(i int) string { return fmt.Sprint("part", i) }
+		insert(t, db.Collection("machines"), times(300, func(i int) bson.D {
+			parts := bson.A{}
+			for _, part := range test.parts(i) {
+				if n := part.(int); n < 300 || n >= 9000 {
+					parts = append(parts, name(n))
+				}
+			}
+			return bson.D{{Key: "_id", Value: name(i)}, {Key: "parts", Value: parts}}
+		}))
+		walks := mongotest.Record(t, db, func() {
+			for i := range 20 {
+				for open, seen := []string{name(3 + i)}, 0; len(open) > 0 && seen < 30; seen++ {
+					var doc struct{ Parts []string }
+					err := db.Collection("machines").FindOne(t.Context(), bson.D{{Key: "_id", Value: open[0]}}).Decode(&doc)
+					if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+						t.Fatal(err)
+					}
+					open = append(open[1:], doc.Parts...)
+				}
+			}
+		})
+		report := said(t, db, advise.Commands(walks), test.finding, "machines", test.reason)
+		tried(t, db, report)
+		for _, s := range report.Shapes {
+			if s.Kind == "loop" && s.Advised() != (test.finding != "") {
+				t.Errorf("%v", s)
+			}
+		}
+	}
+}
+
 // A tree is found by finds for one level after the other; one by other fields than _id says so.
 func TestTreesOfAllKinds(t *testing.T) {
 	t.Parallel()
@@ -392,10 +489,27 @@ func TestSeriesOfAllKinds(t *testing.T) {
 	for _, update := range []string{value, `{"$set": {"value": 7}, "$setOnInsert": ` + single + `}`, strings.TrimSuffix(single, "}") + `, "value": 7}`} {
 		said(t, db, change(10, single, update), "bucket:corrected.at", "corrected", "")
 	}
-	said(t, db, change(11, single, value), "", "corrected", "11 updates of single documents were seen, and 30 reads of a range")
-	said(t, db, change(1, `{"_id": 7}`, value), "", "corrected", "updates or deletes of single documents were seen")
+	said(t, db, change(16, single, value), "", "corrected", "16 updates and deletes of single documents were seen, and 30 reads of a range")
+	said(t, db, change(10, `{"_id": 7}`, value), "bucket:corrected.at", "corrected", "")
+	said(t, db, change(1, `{"value": 7}`, value), "", "corrected", "updates or deletes of other documents")
+	said(t, db, change(1, `{"_id": 7}`, strings.TrimSuffix(single, "}")+`, "value": 7}`), "", "corrected", "updates or deletes of other documents")
+	removed := func(n int64, filter string, limit int) []advise.Query {
+		return append(change(1, single, value)[:1], sends(t, n, fmt.Sprintf(`{"delete": "corrected", "deletes": [{"q": %s, "limit": %d}]}`, filter, limit))...)
+	}
+	said(t, db, removed(15, single, 1), "bucket:corrected.at", "corrected", "")
+	said(t, db, removed(16, `{"_id": 7}`, 1), "", "corrected", "16 updates and deletes of single documents were seen")
+	said(t, db, removed(1, single, 0), "", "corrected", "updates or deletes of other documents")
+	said(t, db, removed(1, `{"value": 7}`, 1), "", "corrected", "updates or deletes of other documents")
+	// Some of the reads of a range search it, which packed blocks cannot do.
+	searched := func(all, some int64) []advise.Query {
+		return append(sends(t, all, `{"find": "corrected", "filter": {"host": "h1", "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`),
+			sends(t, some, `{"find": "corrected", "filter": {"host": "h1", "value": 8, "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}}`)...)
+	}
+	said(t, db, searched(30, 5), "series:corrected.at", "corrected", "")
+	said(t, db, searched(30, 20), "bucket:corrected.at", "corrected", "")
+	said(t, db, searched(20, 30), "", "corrected", "20 of 50 reads are a range of at for one host")
 	for _, moves := range []string{`{"$set": {"at": {"$date": "2026-01-02T00:00:00Z"}}}`, `{"host": "h2", "at": {"$date": "2026-01-01T00:01:00Z"}, "value": 7}`, `[{"$set": {"value": 7}}]`} {
-		said(t, db, change(1, single, moves), "", "corrected", "updates or deletes of single documents were seen")
+		said(t, db, change(1, single, moves), "", "corrected", "updates or deletes of other documents")
 	}
 }
 

@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -75,7 +76,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	stored, order := want.order == nil, want.kept // reads take the elements as they are stored, or as the writes sort them
 	relied := "the order by " + page{sort: order}.order() + " that the writes sort them in"
 	if stored {
-		order, relied = bson.D{{Key: "_id", Value: 1}}, "the order of an _id of theirs, the only one that the package could keep"
+		order, relied = bson.D{{Key: "_id", Value: 1}}, "the order of an _id of theirs, and no date or number of theirs gives it"
 	}
 	if order != nil {
 		list := d("$cond", bson.A{d("$isArray", "$"+a.path), "$" + a.path, bson.A{}})
@@ -90,6 +91,18 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	check, disordered, err := l.listed(ctx, c, a, bson.A{d("$group", sums)})
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	var by bson.D // the order that the stored elements have
+	if disordered > 0 && stored {
+		if by, err = l.storedBy(ctx, c, a); err != nil {
+			return l.failed(ctx, err, pattern, c, a.path)
+		}
+	}
+	if by != nil {
+		disordered, want.order = 0, by
+		if want.last { // Sort begins with the best
+			want.order = bson.D{{Key: by[0].Key, Value: -by[0].Value.(int)}}
+		}
 	}
 	if disordered > 0 {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not %s", large, many(disordered, "document"), relied))
@@ -129,7 +142,10 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		Distribution: a.bars,
 		Limit:        want.n,
 	}
-	if stored {
+	switch {
+	case by != nil:
+		f.Against = append(f.Against, fmt.Sprintf("No query said by which field the elements are ordered. In every document they are stored in the order of %s (counted), so Sort is that.", by[0].Key))
+	case stored:
 		f.Against = append(f.Against, "No query said by which field the elements are ordered, so Sort is that of _id until you name one.")
 	}
 	if f.Saving.Low <= 0 {
@@ -138,6 +154,55 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	}
 	l.found(f)
 	return nil
+}
+
+// Fields of elements that may give their order are tried, the dates first.
+const ordersTried = 6
+
+// storedBy is the field of a list's elements, a date or a number, in whose order every document has them, without equal
+// values; nil if there is none.
+func (l *looker) storedBy(ctx context.Context, c *collection, a *list) (order bson.D, err error) {
+	if a.ranges != nil {
+		return nil, nil
+	}
+	list := d("$cond", bson.A{d("$isArray", "$"+a.path), "$" + a.path, bson.A{}})
+	kind := d("$cond", bson.A{d("$isNumber", "$f.v"), "number", d("$type", "$f.v")})
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$limit", 200), d("$project", d("e", d("$first", list))), d("$match", d("e", d("$type", "object"))),
+		d("$project", d("f", d("$objectToArray", "$e"))), d("$unwind", "$f"),
+		d("$group", d("_id", bson.D{{Key: "kind", Value: kind}, {Key: "name", Value: "$f.k"}})),
+		d("$match", d("_id.kind", d("$in", bson.A{"date", "number"}))),
+		d("$sort", d("_id", 1)), d("$limit", ordersTried),
+	})
+	if err != nil || len(batch) == 0 {
+		return nil, err
+	}
+	var orders []bson.D
+	sums := bson.D{{Key: "_id", Value: nil}}
+	for _, raw := range batch {
+		name := text(raw, "_id", "name")
+		if strings.ContainsAny(name, ".$") {
+			continue
+		}
+		values := d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: "$$this." + name}})
+		equal := d("$lt", bson.A{d("$size", d("$setUnion", bson.A{values, bson.A{}})), d("$size", list)})
+		for _, direction := range []int{1, -1} {
+			by := bson.D{{Key: name, Value: direction}}
+			other := d("$or", bson.A{disorder(list, by), equal})
+			sums = append(sums, bson.E{Key: fmt.Sprint("n", len(orders)), Value: d("$sum", d("$cond", bson.A{other, 1, 0}))})
+			orders = append(orders, by)
+		}
+	}
+	batch, err = l.aggregate(ctx, c.name, bson.A{d("$group", sums)})
+	if err != nil || len(batch) == 0 {
+		return nil, err
+	}
+	for i, by := range orders {
+		if integer(batch[0], fmt.Sprint("n", i)) == 0 {
+			return by, nil
+		}
+	}
+	return nil, nil
 }
 
 // disorder is the condition that the elements of a list are not in an order. Elements with equal keys may stand in any.

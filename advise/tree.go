@@ -12,7 +12,8 @@ import (
 
 // The rule: at least treeReads $graphLookups of a collection in itself, or walks of finds, climb or descend
 // by one field, at least as many as its writes, which names an _id in treeFound of the documents that have it, with
-// more than one child a parent on average, and three levels or more.
+// more than one child a parent on average, and three levels or more. The field may be a list of children instead, each of
+// which is in one list alone.
 const (
 	treeReads = 10
 	treeFound = 0.95
@@ -25,6 +26,7 @@ type climbs struct {
 	in       string // the collection
 	field    string
 	by       string // which fields are compared, where neither is _id
+	lists    bool   // the field holds the children
 	subtrees int64  // reads of all below
 	paths    int64  // reads of all above
 }
@@ -34,7 +36,7 @@ func (t *traffic) climb(more climbs) {
 	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == more.field && c.by == more.by })
 	if i < 0 {
 		i = len(t.graphs)
-		t.graphs = append(t.graphs, climbs{field: more.field, by: more.by})
+		t.graphs = append(t.graphs, climbs{field: more.field, by: more.by, lists: more.lists})
 	}
 	t.graphs[i].subtrees += more.subtrees
 	t.graphs[i].paths += more.paths
@@ -125,6 +127,8 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	case strings.Contains(g.field, "."):
 		l.not(pattern, c.name, g.field, "the reference is inside a subdocument; the package takes fields at the top")
 		return nil
+	case g.lists:
+		return l.descend(ctx, c, g)
 	}
 	links, err := l.links(ctx, c, g.field)
 	if err != nil {
@@ -196,6 +200,64 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 		f.Against = append(f.Against, links.astray()+" (counted): Adopt leaves these and all below them as they are, and counts them as Remaining.")
 	}
 	l.found(f)
+	return nil
+}
+
+// descend looks at nodes that list their children.
+func (l *looker) descend(ctx context.Context, c *collection, g climbs) error {
+	const pattern = "tree"
+	check, err := l.check(ctx, bson.D{
+		{Key: "aggregate", Value: c.name},
+		{Key: "pipeline", Value: bson.A{
+			d("$match", d(g.field+".0", d("$exists", true))), d("$project", d("to", "$"+g.field)), d("$unwind", "$to"),
+			d("$group", bson.D{{Key: "_id", Value: "$to"}, {Key: "n", Value: d("$sum", 1)}, {Key: "from", Value: d("$addToSet", "$_id")}}),
+			d("$lookup", bson.D{{Key: "from", Value: c.name}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "child"},
+				{Key: "pipeline", Value: bson.A{d("$project", d("inner", d("$gt", bson.A{"$" + g.field, bson.A{}})))}}}),
+			d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "children", Value: d("$sum", 1)}, {Key: "named", Value: d("$sum", "$n")},
+				{Key: "found", Value: d("$sum", d("$size", "$child"))},
+				{Key: "inner", Value: d("$sum", d("$cond", bson.A{d("$ifNull", bson.A{d("$first", "$child.inner"), false}), 1, 0}))}}),
+		}},
+		{Key: "cursor", Value: bson.D{}},
+	}, "cursor", "firstBatch", "0", "children")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, g.field)
+	}
+	named, found, inner := check.figure("named"), check.figure("found"), check.figure("inner")
+	switch {
+	case check.Answer < named:
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of %s name a document that another names, too: a graph, not a tree", group(named-check.Answer), many(named, "reference")))
+		return nil
+	case float64(found) < treeFound*float64(named):
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of the references name no document", share(named-found, named)))
+		return nil
+	case found >= c.count:
+		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")
+		return nil
+	case inner == 0:
+		l.not(pattern, c.name, g.field, "has two levels: one query gives the children")
+		return nil
+	}
+	l.found(Finding{
+		Pattern: pattern, Collection: c.name, Path: g.field,
+		Summary: fmt.Sprintf("The lists of %s name %s (counted), each in one list alone, in three levels or more; %s seen went down by finds for one after the other. "+
+			"With the package one query gives a subtree.", g.field, many(check.Answer, "document"), many(g.subtrees, "read")),
+		Sure: "counted: references; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents", c.count, kept},
+			{"documents that a list names", check.Answer, counted},
+			{"of them with children", inner, counted},
+			{"references that name no document", named - found, counted},
+			{"reads of a subtree", g.subtrees, seen},
+		},
+		Saving: Interval{What: "a read takes one query instead of one for each document, of as many documents; what that is worth, -try shows"},
+		Code:   l.childrenCode(ctx, c, g.field), try: tryChildren(c, g.field),
+		Check: check,
+		Against: []string{
+			"The query is a $graphLookup, which reads level by level; Convert to AncestorArray makes a subtree one range of an index.",
+			"Other programs that insert or move must change together with this one.",
+			"One find by $in for each level may be enough, and needs no package.",
+		},
+	})
 	return nil
 }
 

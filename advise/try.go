@@ -438,14 +438,14 @@ func trySplit(c *collection, cold []string) trying {
 }
 
 // tryExtract moves embedded children, and leaves their _ids.
-func tryExtract(c *collection, path string) trying {
+func tryExtract(c *collection, path, by string) trying {
 	into := c.name + "_" + path
 	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (service, error) {
 		children, err := relation.New[any, any, bson.M](db.Collection(c.name), db.Collection(into), &relation.Options{ChildrenField: path})
 		if err != nil {
 			return service{}, err
 		}
-		return extracted(path, into), adopting(children.Extract(ctx, nil))
+		return extracted(path, into, by), adopting(children.Extract(ctx, nil))
 	})
 }
 
@@ -532,6 +532,15 @@ func tryBucket(c *collection, s span, window string) trying {
 
 const indexNotFound = 27
 
+// dropped drops an index, if there is one of these keys.
+func dropped(ctx context.Context, coll *mongo.Collection, keys bson.D) error {
+	err := coll.Indexes().DropWithKey(ctx, keys)
+	if none := new(mongo.CommandError); errors.As(err, none) && none.HasErrorCode(indexNotFound) {
+		return nil
+	}
+	return err
+}
+
 func tryAttribute(c *collection, paths []string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		coll := db.Collection(c.name)
@@ -547,8 +556,7 @@ func tryAttribute(c *collection, paths []string) trying {
 		for _, path := range paths {
 			columns = append(columns, attribute.Column{Path: path, Key: path})
 			for _, direction := range []int{1, -1} {
-				var none mongo.CommandError
-				if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: direction}}); err != nil && !(errors.As(err, &none) && none.HasErrorCode(indexNotFound)) {
+				if err := dropped(ctx, coll, bson.D{{Key: path, Value: direction}}); err != nil {
 					return 0, service{}, err
 				}
 			}
@@ -618,6 +626,18 @@ func tryTree(c *collection, field string) trying {
 	}
 }
 
+// tryChildren leaves the lists as they are. Who walks down sends other commands then, which the finds alone do not tell.
+func tryChildren(c *collection, field string) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
+		nodes, err := tree.New[any, bson.M](db.Collection(c.name), tree.ChildReferences, &tree.Options{ChildrenField: field})
+		if err != nil {
+			return 0, service{}, err
+		}
+		same := sending(func(c command) bson.D { return c.body })
+		return 0, same, errors.Join(nodes.EnsureIndexes(ctx), adopting(nodes.Adopt(ctx, nil)))
+	}
+}
+
 // tryExtref measures what the joins that were seen examine, and what they do by the copies.
 func tryExtref(c, source *collection, j joins) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
@@ -626,7 +646,7 @@ func tryExtref(c, source *collection, j joins) trying {
 			fields = append(fields, extref.Field{Path: path, As: j.within(j.copyAt(path))})
 		}
 		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.inside(), IDField: j.within(j.local),
-			VersionField: j.within(j.version()), Fields: fields}}, nil)
+			VersionField: j.within(j.version()), Fields: fields}}, &extref.Options{KeyField: j.key})
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -645,6 +665,11 @@ func tryExtref(c, source *collection, j joins) trying {
 		if err != nil {
 			return 0, service{}, err
 		}
+		if j.key != "" {
+			if err := dropped(ctx, db.Collection(source.name), bson.D{{Key: j.key, Value: 1}}); err != nil {
+				return 0, service{}, err
+			}
+		}
 		if err := errors.Join(references.EnsureIndexes(ctx), adopting(references.Adopt(ctx, j.target(c.name), nil))); err != nil {
 			return 0, service{}, err
 		}
@@ -657,7 +682,6 @@ func tryExtref(c, source *collection, j joins) trying {
 // filter selects, and examines its target alone once the totals are there.
 func tryComputed(sources, targets *collection, t totals, commands []command) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
-		pipeline := mongo.Pipeline{{{Key: "$group", Value: append(bson.D{{Key: "_id", Value: "$" + t.key}}, t.fields...)}}}
 		var empty bson.D
 		for _, f := range t.fields {
 			zero := any(0)
@@ -666,7 +690,7 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 			}
 			empty = append(empty, bson.E{Key: f.Key, Value: zero})
 		}
-		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), computed.Rule{KeyField: t.key, Pipeline: pipeline, Empty: empty}, nil)
+		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), computed.Rule{KeyField: t.key, Pipeline: t.pipeline(), Empty: empty}, nil)
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -675,14 +699,22 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 		}
 		saved := int64(0)
 		for _, c := range commands {
+			from, joined, ok := c.joinedTotals()
+			if ok && from == sources.name && joined.same(t) { // its target is read as before
+				n, err := db.Collection(sources.name).CountDocuments(ctx, d(t.key, at(c.filter, "_id")))
+				if err != nil {
+					return 0, service{}, err
+				}
+				saved += c.calls * n
+			}
 			if own, ok := c.totals(); !ok || c.Collection != sources.name || !own.same(t) {
 				continue
 			}
-			n, err := db.Collection(sources.name).CountDocuments(ctx, c.filter)
+			n, err := db.Collection(sources.name).CountDocuments(ctx, append(bson.D{}, c.filter...))
 			if err != nil {
 				return 0, service{}, err
 			}
-			left, err := db.Collection(targets.name).CountDocuments(ctx, bson.D{{Key: "_id", Value: at(c.filter, t.key)}})
+			left, err := db.Collection(targets.name).CountDocuments(ctx, t.target(c))
 			if err != nil {
 				return 0, service{}, err
 			}

@@ -1,0 +1,254 @@
+package advise_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// tried tries the findings that can be tried, and prints their code.
+func tried(t *testing.T, db *mongo.Database, report *advise.Report) {
+	t.Helper()
+	prints(t, report.Findings)
+	for _, f := range report.Findings {
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		if !errors.Is(err, mongopatterns.ErrInvalid) && (err != nil || !trial.Kept()) {
+			t.Errorf("%s: %s, %v", f.Name(), printedTrial(t, trial), err)
+		}
+	}
+}
+
+// loops are finds for values of answers, some for each.
+func loops(t *testing.T, from advise.Origin, answers, each int64, find string) []advise.Query {
+	t.Helper()
+	from.First = true
+	first := sends(t, answers, find)[0]
+	first.From = from
+	more := first
+	more.Calls, more.From.First = answers*(each-1), false
+	return []advise.Query{first, more}
+}
+
+// raises are lines of a log, each an update that raises a field, all in one second.
+func raises(t *testing.T, db *mongo.Database, coll, filter, update string) []advise.Query {
+	t.Helper()
+	line := fmt.Sprintf(`{"t": {"$date": %q}, "id": 51803, "ctx": "conn7", "attr": {"type": "update", "ns": %q, "command": {"q": %s, "u": %s}}}`+"\n",
+		time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Format(time.RFC3339Nano), db.Name()+"."+coll, filter, update)
+	return testkit.Value[[]advise.Query](t)(advise.Log(strings.NewReader(strings.Repeat(line, 150))))
+}
+
+// A collection with few documents may be the other side of a reference, and have a counter or long lists. Two of them have
+// nothing to save.
+func TestFewDocuments(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	ids := make([]bson.ObjectID, 60)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+	}
+	match := make([]bson.ObjectID, 3000)
+	for i := range match {
+		match[i] = bson.NewObjectID()
+	}
+	insert(t, db.Collection("halls"), times(60, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: ids[i]}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "visits", Value: 0}}
+	}))
+	insert(t, db.Collection("shows"), times(1500, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "hall", Value: ids[i%60]}, {Key: "day", Value: i % 50}, {Key: "seats", Value: i % 9}}
+	}))
+	insert(t, db.Collection("doors"), times(80, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "hall", Value: ids[i%60]}} }))
+	insert(t, db.Collection("cups"), times(30, func(i int) bson.D {
+		var list bson.A
+		for _, id := range match[100*i : 100*i+100] {
+			list = append(list, id, bson.NewObjectID())
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "games", Value: list}}
+	}))
+	one := fmt.Sprintf(`{"$oid": %q}`, ids[3].Hex())
+	hall := advise.Origin{Collection: "halls", Path: "_id"}
+	join := sends(t, 100, `{"aggregate": "shows", "pipeline": [{"$match": {"day": 7}}, {"$lookup": {"from": "halls", "localField": "hall", "foreignField": "_id", "as": "h"}}, {"$project": {"h.name": 1}}]}`)
+	sum := sends(t, 200, `{"aggregate": "shows", "pipeline": [{"$match": {"hall": `+one+`}}, {"$group": {"_id": "$hall", "sum": {"$sum": "$seats"}}}]}`, `{"find": "halls", "filter": {"_id": `+one+`}}`)
+	for _, test := range []struct {
+		queries []advise.Query
+		finding string
+	}{
+		{loops(t, hall, 20, 5, `{"find": "shows", "filter": {"hall": `+one+`}}`), "relation:shows.hall"},
+		{append(loops(t, hall, 20, 5, `{"find": "shows", "filter": {"hall": `+one+`}}`), sends(t, 20, `{"find": "halls"}`)...), "relation:shows.hall"},
+		{join, "extref:shows.hall"},
+		{append(sum, sends(t, 3, `{"insert": "shows", "documents": [{"seats": 3}]}`)...), "computed:shows.hall"},
+		{raises(t, db, "halls", `{"_id": `+one+`}`, `{"$inc": {"visits": 1}}`), "approx:halls.visits"},
+	} {
+		tried(t, db, said(t, db, test.queries, test.finding, "shows", ""))
+	}
+	said(t, db, loops(t, hall, 20, 5, `{"find": "doors", "filter": {"hall": `+one+`}}`), "", "doors", "doors has 80 documents, fewer than 100")
+
+	// Lists of references that grow: other documents than the lists name stay where they are.
+	push := sends(t, 60, `{"update": "cups", "updates": [{"q": {"_id": 7}, "u": {"$push": {"games": 3}}}]}`)
+	said(t, db, push, "", "cups", "the elements are no _ids of another collection")
+	insert(t, db.Collection("games"), times(9000, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}} }))
+	testkit.OK(t, testkit.ErrorOf(db.Collection("cups").DeleteMany(t.Context(), bson.D{})))
+	insert(t, db.Collection("cups"), times(30, func(i int) bson.D {
+		list := bson.A{}
+		for n := range 300 {
+			list = append(list, 300*i+n)
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "games", Value: list}}
+	}))
+	tried(t, db, said(t, db, push, "relation:cups.games", "cups", ""))
+}
+
+// An update may find its counter by another field, if that is of one document alone.
+func TestCountersByAnotherField(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("links"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "code", Value: fmt.Sprint("c", i)}, {Key: "shop", Value: i % 9}, {Key: "clicks", Value: i}}
+	}))
+	report := said(t, db, raises(t, db, "links", `{"code": "c7"}`, `{"$inc": {"clicks": 1}}`), "approx:links.clicks", "links", "")
+	tried(t, db, report)
+	if len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Code, `KeyField:   "code"`) || !strings.Contains(report.Findings[0].Code, "approx.New[string]") {
+		t.Errorf("%v", report.Findings)
+	}
+	said(t, db, raises(t, db, "links", `{"shop": 7}`, `{"$inc": {"clicks": 1}}`), "", "links", "several have one value of it")
+	said(t, db, raises(t, db, "links", `{"code": "c7", "shop": 7}`, `{"$inc": {"clicks": 1}}`), "", "links", "by one field alone")
+	said(t, db, raises(t, db, "links", `{"code": "c7"}`, `{"$inc": {"clicks": 1, "all": 1}}`), "", "links", "beside no other change")
+}
+
+// Elements that are looked for by a field of theirs, and come alone, are documents of their own. Where the whole document
+// comes they are what it is found by.
+func TestElementsByAnotherField(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("halls"), times(40, func(i int) bson.D {
+		var pallets bson.A
+		for j := range 60 {
+			pallets = append(pallets, bson.D{{Key: "_id", Value: i*60 + j}, {Key: "code", Value: fmt.Sprint("p", i*60+j)}, {Key: "row", Value: j % 9}, {Key: "text", Value: strings.Repeat("x", 60)}})
+		}
+		return bson.D{{Key: "_id", Value: fmt.Sprint("hall", i)}, {Key: "pallets", Value: pallets}}
+	}))
+	for _, test := range []struct{ command, finding, reason string }{
+		{`{"find": "halls", "filter": {"pallets.code": "p7"}, "projection": {"pallets.$": 1}}`, "relation:halls.pallets", ""},
+		{`{"find": "halls", "filter": {"pallets.code": "p7"}, "projection": {"pallets": {"$elemMatch": {"code": "p7"}}}}`, "relation:halls.pallets", ""},
+		{`{"aggregate": "halls", "pipeline": [{"$match": {"pallets.code": "p7"}}, {"$unwind": "$pallets"}, {"$match": {"pallets.code": "p7"}}, {"$replaceRoot": {"newRoot": "$pallets"}}]}`, "relation:halls.pallets", ""},
+		{`{"aggregate": "halls", "pipeline": [{"$match": {"pallets.code": "p7"}}, {"$project": {"one": {"$filter": {"input": "$pallets", "cond": {"$eq": ["$$this.code", "p7"]}}}}}]}`, "relation:halls.pallets", ""},
+		{`{"find": "halls", "filter": {"pallets.row": 7}, "projection": {"pallets.$": 1}}`, "", "look for elements by row, which has 9 values in 2,400 elements"},
+	} {
+		tried(t, db, said(t, db, sends(t, 100, test.command), test.finding, "halls", test.reason))
+	}
+	if report := look(t, db, unhurried(sends(t, 100, `{"find": "halls", "filter": {"pallets.code": "p7"}}`))); len(report.Findings) > 0 {
+		t.Errorf("advised %v", named(report))
+	}
+}
+
+// What reads take of a list, as it is stored, is kept in the order of a date or number of the elements, if all lists are in it.
+func TestListsInTheOrderOfAField(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	day := func(i int) time.Time { return time.Date(2024, 1, 1+i, 0, 0, 0, 0, time.UTC) }
+	for _, test := range []struct {
+		name, read, finding, code string
+		job                       func(j int) bson.D
+	}{
+		{"newest first", `{"$slice": 5}`, "subset:stables.jobs", `{Key: "day", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "id", Value: j * 7 % 11}, {Key: "day", Value: day(-j)}} }},
+		{"newest last", `{"$slice": -5}`, "subset:stables.jobs", `{Key: "day", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: -j}, {Key: "day", Value: day(j)}} }},
+		{"by number", `{"$slice": 5}`, "subset:stables.jobs", `{Key: "n", Value: 1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j * 7 % 241}, {Key: "n", Value: j}} }},
+		{"equal days", `{"$slice": 5}`, "", "", func(j int) bson.D { return bson.D{{Key: "_id", Value: j * 7 % 241}, {Key: "day", Value: day(j / 2)}} }},
+		{"sorted, with equal ones", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": -1}}}, 3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * j % 7}} }},
+		{"sorted, with equal ones, from the end", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": 1}}}, -3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * j % 7}} }},
+		{"sorted", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": -1}}}, 3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * 7 % 241}} }},
+		{"sorted, from the end", `{"$slice": [{"$sortArray": {"input": "$jobs", "sortBy": {"stars": 1}}}, -3]}`, "subset:stables.jobs", `{Key: "stars", Value: -1}`, func(j int) bson.D { return bson.D{{Key: "_id", Value: j}, {Key: "stars", Value: j * 7 % 241}} }},
+	} {
+		db := mongotest.Database(t)
+		insert(t, db.Collection("stables"), times(120, func(i int) bson.D {
+			var jobs bson.A
+			for j := range 230 {
+				jobs = append(jobs, append(test.job(j), bson.E{Key: "text", Value: strings.Repeat("x", 60)}))
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "jobs", Value: jobs}}
+		}))
+		report := said(t, db, sends(t, 100, `{"aggregate": "stables", "pipeline": [{"$match": {"_id": 7}}, {"$project": {"jobs": `+strings.Replace(test.read, `": 5`, `": ["$jobs", 5]`, 1)+`}}]}`), test.finding, "stables", "no date or number of theirs gives it")
+		if strings.Contains(test.read, "-5") {
+			report = said(t, db, sends(t, 100, `{"find": "stables", "projection": {"jobs": {"$slice": -5}}}`), test.finding, "stables", "")
+		}
+		tried(t, db, report)
+		for _, f := range report.Findings {
+			if !strings.Contains(f.Code, test.code) || strings.Contains(f.Code, "BestLast") != strings.Contains(test.read, "-5") {
+				t.Errorf("%s: %s", test.name, f.Code)
+			}
+		}
+	}
+}
+
+// A join by another key than _id is one that extref takes, if no two sources share the key.
+func TestJoinsByAnotherKey(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("orders"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: fmt.Sprint("c", i%200)}, {Key: "shop", Value: i % 7}, {Key: "year", Value: i % 9}}
+	}))
+	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "no", Value: fmt.Sprint("c", i)}, {Key: "shop", Value: i % 7}, {Key: "name", Value: fmt.Sprint("n", i)}}
+	}))
+	_, err := db.Collection("customers").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "no", Value: 1}}})
+	testkit.OK(t, err)
+	join := func(local, foreign string) []advise.Query {
+		return sends(t, 100, fmt.Sprintf(`{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "customers", "localField": %q, "foreignField": %q, "as": "of"}}, {"$project": {"of.name": 1}}]}`, local, foreign))
+	}
+	report := said(t, db, join("customer", "no"), "extref:orders.customer", "orders", "")
+	tried(t, db, report)
+	if len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Code, `&extref.Options{KeyField: "no"}`) || !strings.Contains(report.Findings[0].Code, "extref.New[string") ||
+		!strings.Contains(strings.Join(report.Findings[0].Against, " "), "Drop the index no_1 of customers first") {
+		t.Errorf("%v", report.Findings)
+	}
+	said(t, db, join("shop", "shop"), "", "orders", "reads join customers by shop, which several of its documents share")
+}
+
+// Finds that ask by $in for what a field of the answer before them names join it, as populate does.
+func TestFindsForAllOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ids := make([]bson.ObjectID, 90)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+	}
+	insert(t, db.Collection("slots"), times(500, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "day", Value: i / 10}, {Key: "host", Value: ids[i%90]}}
+	}))
+	insert(t, db.Collection("hosts"), times(90, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: ids[i]}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "notes", Value: "x"}}
+	}))
+	populate := func(projection, field string) []advise.Query {
+		return advise.Commands(mongotest.Record(t, db, func() {
+			for i := range 60 {
+				var slots []bson.M
+				cursor := testkit.Value[*mongo.Cursor](t)(db.Collection("slots").Find(t.Context(), bson.D{{Key: "day", Value: i % 50}}))
+				testkit.OK(t, cursor.All(t.Context(), &slots))
+				var list bson.A
+				for _, slot := range slots {
+					list = append(list, slot[field])
+				}
+				find := append(document(t, `{"find": "hosts"}`), bson.E{Key: "filter", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: list}}}}}, bson.E{Key: "projection", Value: document(t, projection)})
+				testkit.OK(t, db.RunCommand(t.Context(), find).Err())
+			}
+		}))
+	}
+	said(t, db, populate(`{"name": 1}`, "host"), "extref:slots.host", "slots", "")
+	said(t, db, populate(`{"notes": 0}`, "host"), "", "slots", "hand on all of it")
+	if report := look(t, db, unhurried(populate(`{"name": 1}`, "_id"))); len(report.Findings) > 0 {
+		t.Errorf("advised %v", named(report))
+	}
+}
