@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -161,6 +162,9 @@ func returned(cmd mongotest.Command) (docs []bson.Raw) {
 // A call in a scope does what it does without one, beside documents of another tenant that refer to the same IDs.
 func TestCallsBesideAnotherTenant(t *testing.T) {
 	for _, row := range rowsInScopes() {
+		if !scale.Third(row.Name) {
+			continue
+		}
 		t.Run(row.Name, func(t *testing.T) {
 			t.Parallel()
 			ctx, alone, shared := t.Context(), mongotest.Database(t), mongotest.Database(t)

@@ -90,7 +90,7 @@ func all() ([]campaign, error) {
 		campaign{"moves/writes", tests + "sweep", `^TestWhileChunksMove$/^writes$`},
 		campaign{"elections", tests + "failover", `^TestFailover$`},
 		campaign{"kills", tests + "killed", `^TestKilled`},
-		campaign{"tables/arguments", tests + "calls", `^TestArgumentsAreLiteral$|^TestArrayForAValue$`},
+		campaign{"tables/arguments", tests + "calls", `^TestArgumentsAreLiteral$|^TestArrayForAValue$|^TestCallsBesideAnotherTenant$`},
 		campaign{"tables/values", tests + "calls", `^TestValuesAreLiteral$|^TestTooLargeADocument$`},
 		campaign{"exactlyonce", tests + "exactlyonce", `^TestExactlyOnce$`},
 		campaign{"classifier", "./advise", `^TestClassifier$`},
