@@ -124,6 +124,20 @@
 // a session: createIndexes, listIndexes, listCollections, hello, commitTransaction, abortTransaction, killCursors,
 // killSessions and endSessions. Commands that your own code sends in a callback have only yours.
 //
+// # Tenants
+//
+// Several packages have Options.Scope, such as {tenant: "acme"}. A helper with it sees and writes only documents with these
+// fields. Make one for each tenant.
+//   - Every document needs the fields, in all collections of the pattern, before the first call with a Scope. A
+//     document without them belongs to no tenant, and one with an array in them to several.
+//   - All programs that write the collections give the same fields. A helper without a Scope is not one for all tenants,
+//     because it stores documents without the fields.
+//   - The server keeps each _id unique for all tenants together. One that another tenant has is ErrExists, or Failed, so
+//     choose ObjectIDs, or put the tenant into the _id.
+//   - Check, Repair and Adopt of one tenant read all documents that no index excludes. Where many tenants share a large
+//     collection, create one on the fields and _id.
+//   - Your own pipelines, such as a $lookup, and change streams are not restricted.
+//
 // # Collations
 //
 // A collection that a helper writes must not have a default collation. With one, the server can treat "Ann" and

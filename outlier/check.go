@@ -309,10 +309,11 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 	return nil
 }
 
-// deleteOrphans deletes the overflow documents of a parent that does not exist.
+// deleteOrphans deletes the overflow documents of a parent that does not exist, also in no other scope: its scope can have
+// changed since.
 func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 	return txn.RunInTurn(ctx, c.coll, parent, func(ctx context.Context) error {
-		err := c.coll.FindOne(ctx, c.parent(parent), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+		err := c.coll.In(nil).FindOne(ctx, c.parent(parent), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			_, err = fault.Many(c.overflow.DeleteMany(ctx, c.extras(parent)))
 			return err

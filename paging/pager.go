@@ -16,6 +16,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -128,6 +129,9 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 		config.Check("Options.Find", func() (err error) {
 			p.find, err = findOptions(opts.Find)
 			p.collated = p.find.Collation != nil && p.find.Collation.Locale != "simple"
+			if p.collated {
+				err = cmp.Or(err, p.scope.CheckCollation())
+			}
 			return err
 		}),
 		config.Check("Options.Find: let", func() error {
@@ -204,11 +208,17 @@ func indexName(keys bson.D, collation options.Collation) string {
 //
 // Cost: 1 round trip, 2 if an index is missing, none for a sort by `_id` alone.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
+//   - With text in Options.Scope, 1 more for the default collation of the collection.
 func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "paging.EnsureIndexes")
 	defer fault.In(&err, "paging.EnsureIndexes")
 	if err := p.core.codec.Agree(ctx, p.core.coll, reflect.TypeFor[T]()); err != nil {
 		return err
+	}
+	if p.core.scope.CheckCollation() != nil {
+		if err := collation.Refuse(ctx, p.core.coll); err != nil {
+			return err
+		}
 	}
 	return indexes.EnsureAll(ctx, p.core.coll.Database(), p.Indexes())
 }

@@ -24,6 +24,11 @@ func (c *core) checkProjection(opts []options.Lister[options.FindOptions]) error
 			}
 		}
 	}
+	if all.Collation != nil && all.Collation.Locale != "simple" {
+		if err := c.coll.Scope().CheckCollation(); err != nil {
+			return err
+		}
+	}
 	if all.Projection == nil {
 		return nil
 	}

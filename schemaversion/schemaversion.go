@@ -50,7 +50,7 @@ type Options struct {
 	// Leases is the collection of the leases. Default: a collection with the name of the documents'
 	// plus ".migrations".
 	Leases *mongo.Collection
-	// Scope separates several tenants in one collection. Its fields are part of every filter, start every
+	// Scope separates several tenants in one collection. See Tenants in the manual of mongopatterns. Its fields are part of every filter, start every
 	// index and are stored in every new document. The values are strings, numbers and similar. Null, an
 	// array or a regular expression is refused. A document or an update with another value is ErrInvalid, and
 	// an _id of another tenant is not found. Migrate

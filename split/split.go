@@ -59,7 +59,7 @@ type Options struct {
 	// count the document as Remaining.
 	Prefer Side
 
-	// Scope separates several tenants in the same collections. Its fields are part of every filter, start every
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields are part of every filter, start every
 	// index and are stored in every new document. The values are strings, numbers and similar. Null, an
 	// array or a regular expression is refused. A document or an update with another value is ErrInvalid, and
 	// an ID of another tenant is not found. Default none: all documents of the collections.

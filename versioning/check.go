@@ -104,13 +104,15 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 	if scoped := d.current.Scope().Stages(nil); scoped != nil {
 		lookup = append(lookup, expr.Element("pipeline", scoped))
 	}
-	pipeline := mongo.Pipeline{
-		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
-		expr.Op("$match", expr.And(w.Filter)),
-		expr.Op("$lookup", lookup),
-		expr.Op("$match", expr.D("current", bson.A{})),
-		expr.Op("$project", only.Projection),
-	}
+	pipeline := slices.Concat(
+		mongo.Pipeline{expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))})},
+		d.current.Scope().Again(), // which the filter may name
+		mongo.Pipeline{
+			expr.Op("$match", expr.And(w.Filter)),
+			expr.Op("$lookup", lookup),
+			expr.Op("$match", expr.D("current", bson.A{})),
+			expr.Op("$project", only.Projection),
+		})
 	w.Filter = nil
 	// Selects every _id, null included. Without a condition on it the server would read all rows.
 	every := d.rowsOf(expr.Op("$gte", bson.MinKey{}))

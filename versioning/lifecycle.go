@@ -216,8 +216,12 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, by stamp
 	if now == nil {
 		return d.create(ctx, then.id, then.document, by)
 	}
+	document, err := d.scoped(then.document) // a revision can be older than the scope
+	if err != nil {
+		return nil, err
+	}
 	but := func(all []diff.Field) []diff.Field { return diff.Without(all, "_id") } // the stored _id stays, 1.0 where the revision has 1
-	return d.revise(ctx, now, diff.Changes(but(d.kept(now)), but(then.document)), by)
+	return d.revise(ctx, now, diff.Changes(but(d.kept(now)), but(document)), by)
 }
 
 func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, by stamp) (*current, error) {

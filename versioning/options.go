@@ -71,7 +71,7 @@ type Options struct {
 	// false.
 	NoHistory bool
 
-	// Scope separates several tenants in the same collections. Its fields are part of every filter, start every
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields are part of every filter, start every
 	// index and are stored in every new document and revision. The values are strings, numbers and similar. Null, an
 	// array or a regular expression is refused. A document with another value is ErrInvalid, and a document of another
 	// tenant is not found. Restore returns ErrExists at once if the _id exists. Default none: all documents of the

@@ -19,8 +19,8 @@ import (
 // A Scope is the fields that all documents of a tenant have, with their values.
 type Scope struct {
 	fields []value.Element
-	equal  bson.D        // the filter that a document is of the tenant
-	again  bson.RawValue // the stage that sets the fields
+	equal  bson.D // the filter that a document is of the tenant
+	again  bson.D // the stage that sets the fields, but for values that the server holds equal, as 7 and 7.0
 	codec  Codec
 }
 
@@ -48,9 +48,10 @@ func New(c Codec, option bson.D) (*Scope, error) {
 		}
 		s.fields = append(s.fields, value.Element{Name: e.Key, Value: v})
 		s.equal = append(s.equal, expr.Element(e.Key, value.Equal(v)))
-		set = append(set, expr.Element(e.Key, expr.Literal(v)))
+		have, want := expr.Field(e.Key), expr.Literal(v)
+		set = append(set, expr.Element(e.Key, expr.Op("$cond", bson.A{expr.Op("$eq", bson.A{have, want}), have, want})))
 	}
-	s.again = value.Embedded(expr.Raw(expr.Op("$set", set)))
+	s.again = expr.Op("$set", set)
 	return s, nil
 }
 
@@ -85,6 +86,26 @@ func (s *Scope) Label(name string) string {
 	}
 	slices.Sort(parts)
 	return strings.Join(append([]string{name}, parts...), " ")
+}
+
+// Again returns the stages that give documents the fields.
+func (s *Scope) Again() mongo.Pipeline {
+	if s == nil {
+		return nil
+	}
+	return mongo.Pipeline{s.again}
+}
+
+// CheckCollation refuses a scope with a value that a collation may hold equal to that of another tenant, such as text.
+func (s *Scope) CheckCollation() error {
+	for _, f := range s.Fields() {
+		switch f.Value.Type {
+		case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal128, bson.TypeObjectID, bson.TypeBoolean, bson.TypeDateTime, bson.TypeBinary:
+		default:
+			return fault.Invalid("under a collation %s in %q, a field of Options.Scope, may be equal to that of another tenant", value.Text(f.Value), f.Name)
+		}
+	}
+	return nil
 }
 
 // Match returns a filter for those of the documents that are of the tenant. It must not have the fields of the scope.
@@ -190,12 +211,22 @@ func (s *Scope) Set(raw bson.Raw) (bson.Raw, error) {
 // Check returns ErrInvalid for a document of another scope.
 func (s *Scope) Check(doc bson.Raw) error {
 	for _, f := range s.Fields() {
-		have := doc.Lookup(f.Name)
-		if have.Type == 0 {
+		if doc.Lookup(f.Name).Type == 0 {
 			return fault.Invalid("the document has no %q, which Options.Scope sets to %s", f.Name, value.Text(f.Value))
 		}
-		if value.Key(have) != value.Key(f.Value) {
-			return fault.Invalid("the document has %s in %q, which Options.Scope sets to %s", value.Text(have), f.Name, value.Text(f.Value))
+	}
+	if s == nil {
+		return nil
+	}
+	elements, err := doc.Elements()
+	if err != nil {
+		return fault.Invalid("the document is not valid BSON: %w", err)
+	}
+	for _, e := range elements { // a name can be there twice
+		for _, f := range s.fields {
+			if have := e.Value(); e.Key() == f.Name && value.Key(have) != value.Key(f.Value) {
+				return fault.Invalid("the document has %s in %q, which Options.Scope sets to %s", value.Text(have), f.Name, value.Text(f.Value))
+			}
 		}
 	}
 	return nil
@@ -232,7 +263,7 @@ func (s *Scope) Update(update any) (any, error) {
 		if err != nil {
 			return nil, fault.Unsent(fault.Invalid("the update is not valid BSON: %w", err))
 		}
-		return expr.Stages(value.Array(append(all, s.again)).Value), nil
+		return expr.Stages(value.Array(append(all, value.Embedded(expr.Raw(s.again)))).Value), nil
 	}
 	operators, ok := v.DocumentOK()
 	if !ok {

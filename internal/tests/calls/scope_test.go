@@ -11,6 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
@@ -347,5 +348,84 @@ func TestScopes(t *testing.T) {
 				t.Errorf("%s, write %d: %v", name, i, err)
 			}
 		}
+	}
+}
+
+// A collation would hold the tenants "acme" and "ACME" equal.
+func TestCollationsInScopes(t *testing.T) {
+	db := mongotest.Database(t)
+	folded := &options.Collation{Locale: "en", Strength: 2}
+	find := options.Find().SetCollation(folded)
+	byName, acme := testkit.D("name", 1), testkit.D("tenant", "acme")
+	if _, err := paging.New[bson.D](db.Collection("c"), byName, &paging.Options{Scope: acme, Find: find}); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+	testkit.Must(paging.New[bson.D](db.Collection("c"), byName, &paging.Options{Scope: testkit.D("tenant", 7), Find: find}))
+	docs := testkit.Must(schemaversion.New[bson.D](db.Collection("c"), nil, &schemaversion.Options{Scope: acme}))
+	read := 0
+	for _, err := range docs.Find(t.Context(), nil, find) {
+		if read++; !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Error(err)
+		}
+	}
+	if read != 1 {
+		t.Errorf("%d results of a find with a collation", read)
+	}
+	testkit.OK(t, db.CreateCollection(t.Context(), "folded", options.CreateCollection().SetCollation(folded)))
+	pager := testkit.Must(paging.New[bson.D](db.Collection("folded"), byName, &paging.Options{Scope: acme}))
+	if err := pager.EnsureIndexes(t.Context()); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// Repair does not delete what belongs to a document that has gone to another tenant.
+func TestMovedToAnotherTenant(t *testing.T) {
+	ctx, db := t.Context(), mongotest.Database(t)
+	c, d := db.Collection("c"), db.Collection("d")
+	l := testkit.Must(outlier.New[int, int](c, d, &outlier.Options{MaxCount: 2, Scope: ours}))
+	testkit.Insert(t, c, testkit.D("_id", 1, "items", bson.A{1, 2, 3, 4}, "tenant", "a"))
+	testkit.Must(l.Adopt(ctx, nil))
+	before := testkit.Count(t, d, ours)
+	testkit.Must(c.UpdateOne(ctx, testkit.D("_id", 1), toThem))
+	result, err := l.Repair(ctx, nil)
+	if after := testkit.Count(t, d, ours); err != nil || before == 0 || after != before || result.Done != 0 {
+		t.Errorf("%d documents, then %d; %+v, %v", before, after, result, err)
+	}
+}
+
+// A pipeline does not change a number in the field of the tenant that has another type.
+func TestNumbersAsTenants(t *testing.T) {
+	ctx, db := t.Context(), mongotest.Database(t)
+	l := testkit.Must(outlier.New[int, string](db.Collection("c"), db.Collection("d"), &outlier.Options{Scope: testkit.D("tenant", 7)}))
+	testkit.Insert(t, db.Collection("c"), testkit.D("_id", 1, "items", bson.A{"x"}, "tenant", int64(7)))
+	if done, err := l.Remove(ctx, 1, "absent"); done || err != nil {
+		t.Errorf("%v, %v", done, err)
+	}
+	if got := testkit.Get(testkit.Find[bson.D](t, db.Collection("c"), bson.D{})[0], "tenant"); got != int64(7) {
+		t.Errorf("%T", got)
+	}
+}
+
+// What only the history has is found by the filter of the helper, and a revision from before the scope can be restored.
+func TestHistoriesInScopes(t *testing.T) {
+	ctx, db := t.Context(), mongotest.Database(t)
+	c, d := db.Collection("c"), db.Collection("d")
+	old := testkit.Must(versioning.New[int, bson.D](c, d, nil))
+	for i := range 2 {
+		testkit.Must(old.Insert(ctx, testkit.D("_id", i, "n", 1), versioning.Change{}))
+		testkit.Must(old.Edit(ctx, i, func(doc *bson.D) error { (*doc)[1].Value = 2; return nil }, versioning.Change{}))
+	}
+	for _, coll := range []*mongo.Collection{c, d} {
+		testkit.Must(coll.UpdateMany(ctx, bson.D{}, testkit.D("$set", ours)))
+	}
+	h := testkit.Must(versioning.New[int, bson.D](c, d, &versioning.Options{Scope: ours}))
+	r, err := h.Restore(ctx, 0, 1, versioning.Change{})
+	if err != nil || testkit.Get(r.Document, "n") != int32(1) || testkit.Get(r.Document, "tenant") != "a" {
+		t.Errorf("%v, %v", r.Document, err)
+	}
+	testkit.Must(c.DeleteOne(ctx, testkit.D("_id", 1)))
+	result, err := h.Repair(ctx, &mongopatterns.Work{Filter: h.Filter(1)})
+	if err != nil || result.Done != 1 {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
