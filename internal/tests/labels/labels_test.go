@@ -54,6 +54,7 @@ var sets = []set{
 	{"first", "docs/labels.csv", sources, cases},
 	{"second", "docs/labels-second.csv", secondSources, secondCases},
 	{"third", "docs/labels-third.csv", thirdSources, thirdCases},
+	{"fourth", "docs/labels-fourth.csv", fourthSources, fourthCases},
 }
 
 // sources say how advise gets to know the queries of a service: by the profiler, as recorded commands, or from a log.
