@@ -34,12 +34,15 @@ func TestMain(m *testing.M) {
 }
 
 // TestAdvice runs advise on the services and tries each finding that can be tried. It prints what is wrong, missed or harmful, and
-// fails if there is more of it than in the table of the set. A small run has one service of each set, a part four.
+// fails if there is more of it than in the table of the set. A small run has one service of one set, a part four of each.
 func TestAdvice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a server")
 	}
-	for _, s := range sets {
+	for i, s := range sets {
+		if other := uint64(i) != scale.Seed()%uint64(len(sets)); scale.Of(other, false, false) {
+			continue
+		}
 		t.Run(s.name, s.judge)
 	}
 }
