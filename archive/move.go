@@ -106,7 +106,7 @@ func (w *way) step(ctx context.Context, batch []bson.Raw, work mongopatterns.Wor
 			return err
 		}
 		if !joined && len(rest) == len(docs) && len(w.with) == 0 {
-			return cause // of another unique index
+			return ofAnother(docs, cause)
 		}
 		result.Done += same
 		refused = append(refused, taken...)
@@ -114,7 +114,7 @@ func (w *way) step(ctx context.Context, batch []bson.Raw, work mongopatterns.Wor
 			return taken[0].err
 		}
 		if moved, err = w.move(ctx, rest, true); err != nil {
-			return err
+			return ofAnother(rest, err)
 		}
 	} else if err != nil {
 		return err
@@ -123,6 +123,15 @@ func (w *way) step(ctx context.Context, batch []bson.Raw, work mongopatterns.Wor
 	result.Skipped = int64(len(batch)-len(refused)) - result.Done
 	w.fail(result, refused)
 	return nil
+}
+
+// ofAnother is a duplicate key of a document that the other side does not have: it is of another unique index, or another
+// tenant has the _id there.
+func ofAnother(docs []bson.Raw, err error) error {
+	if len(docs) != 1 {
+		return err
+	}
+	return fault.Taken("_id", docs[0].Lookup("_id"), err)
 }
 
 // A refusal is a document that cannot be moved.

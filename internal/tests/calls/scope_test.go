@@ -393,6 +393,22 @@ func TestMovedToAnotherTenant(t *testing.T) {
 	}
 }
 
+// An _id that another tenant has in the archive is ErrExists, and the document stays.
+func TestArchivedByAnotherTenant(t *testing.T) {
+	ctx, db := t.Context(), mongotest.Database(t)
+	c, d := db.Collection("c"), db.Collection("d")
+	a := testkit.Must(archive.New(c, d, &archive.Options{Scope: ours}))
+	testkit.Insert(t, c, testkit.D("_id", 1, "tenant", "a"), testkit.D("_id", 2, "tenant", "a"))
+	testkit.Insert(t, d, testkit.D("_id", 1, "tenant", "b"))
+	result, err := a.Move(ctx, bson.D{}, nil)
+	if err != nil || result.Done != 1 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrExists) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n := testkit.Count(t, c, ours); n != 1 {
+		t.Errorf("%d documents are left", n)
+	}
+}
+
 // A pipeline does not change a number in the field of the tenant that has another type.
 func TestNumbersAsTenants(t *testing.T) {
 	ctx, db := t.Context(), mongotest.Database(t)
