@@ -35,7 +35,7 @@ func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (
 	defer fault.In(&err, "series.Compact")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core
-	if err := c.Accept(ctx, work); err != nil {
+	if err := maintain.Ready(ctx, work, c.Coll); err != nil {
 		return result, err
 	}
 	open := expr.D(c.opts.BlocksField+".1", expr.Op("$exists", true))

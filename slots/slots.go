@@ -698,7 +698,7 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 	defer fault.In(&err, "slots.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	g := s.core
-	if err := g.Accept(ctx, work); err != nil {
+	if err := maintain.Ready(ctx, work, g.Coll); err != nil {
 		return result, err
 	}
 	if parse == nil {

@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -58,14 +57,6 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *comment.Co
 		result.Done += int64(moved)
 		return nil
 	})
-}
-
-// Accept returns ErrInvalid if work is not valid or the collection has a default collation.
-func (f *Frame) Accept(ctx context.Context, work *mongopatterns.Work) error {
-	if _, err := maintain.Of(work, WholeBatch); err != nil {
-		return err
-	}
-	return collation.Refuse(ctx, f.Coll)
 }
 
 // move brings documents to target and deletes them, in a transaction.
@@ -158,7 +149,7 @@ func (f *Frame) Problems(ctx context.Context, work *mongopatterns.Work, scan mai
 	})
 	found = maintain.Chain(found, maintain.Absent(ctx, f.Coll, work, f.Pattern, append([]string{f.Series}, paths...)...))
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		if err := f.Accept(ctx, work); err != nil {
+		if err := maintain.Ready(ctx, work, f.Coll); err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
 		}
@@ -169,7 +160,7 @@ func (f *Frame) Problems(ctx context.Context, work *mongopatterns.Work, scan mai
 // Repair sends the updates that audit returns, to documents whose guards still have the values that were
 // read.
 func (f *Frame) Repair(ctx context.Context, work *mongopatterns.Work, scan maintain.Scan, audit Audit, guards ...string) (mongopatterns.Result, error) {
-	if err := f.Accept(ctx, work); err != nil {
+	if err := maintain.Ready(ctx, work, f.Coll); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
