@@ -306,6 +306,10 @@ func TestOrderCosts(t *testing.T) {
 			}
 		}
 		wrong(t, !crowded, "%v", "there was always room")
+		root := spent(mongotest.Record(t, coll.Database(), func() {
+			good(t, errOf(tr.Insert(t.Context(), v.doc("root"), tr.Before("Books"))))
+		}))
+		wrong(t, root.trips != 5, "%v before a root", root)
 		got := spent(mongotest.Record(t, coll.Database(), func() {
 			good(t, tr.Move(t.Context(), "dbm", tr.Before("MongoDB")))
 		}))

@@ -105,8 +105,8 @@
 //
 // Any number of processes may write. A move, rename, delete, load or repair first increments a number in
 // the tree's document in Options.LockCollection. So two such calls conflict, and the second waits and
-// runs again on the result of the first. An insertion takes that lock only in nested sets and beside
-// ordered roots. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the
+// runs again on the result of the first. An insertion takes that lock in nested sets, as an
+// ordered root, and Before or After a sibling. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the
 // parent. That write changes the child count, the parent's children, or a field (__touch) that the same
 // transaction removes again; if a validator refuses unknown fields, set Options.ChildCountField.
 //
@@ -213,7 +213,7 @@ package tree
 //     its path. Ancestors, paths and numbers are derived from it. ChildReferences are the exception, as nodes name
 //     their children and a graph has several parents: they are `lists`, with reads (`children.go`), writes
 //     (`children_write.go`) and parts of Check, Repair and Adopt (`children_repair.go`) of their own, behind the same
-//     interface `shape`: nobody else asks whether a tree has lists.
+//     interface `shape`. Few others ask whether a tree has lists: Load, and what computes places.
 //   - A `representation` is nine small functions, and nobody else knows which fields it has:
 //
 //	| function | says | used by |

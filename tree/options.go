@@ -118,9 +118,7 @@ func (o *Options) check(own []config.Setting) error {
 	settings = append(append(settings, config.Name("Options.IDField", &o.IDField, "_id")), own...)
 	settings = append(settings, config.Name("Options.OrderField", &o.OrderField, ""),
 		config.Name("Options.ChildCountField", &o.ChildCountField, ""))
-	for i := range o.Scope {
-		settings = append(settings, config.Name("Options.Scope", &o.Scope[i].Key, ""))
-	}
+	settings = append(settings, config.Scope(o.Scope)...)
 	if err := config.Apply(settings...); err != nil {
 		return err
 	}

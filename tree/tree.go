@@ -65,7 +65,7 @@ func New[ID, T any](coll *mongo.Collection, rep Representation, opts *Options) (
 }
 
 // store has the collection of a tree and the names of its fields: the filters, reads and writes that all calls
-// use. It does not know how a representation derives one field from another.
+// use. How a representation derives one field from another stands in the types that embed it, but for paths.
 type store struct {
 	layout
 	o    Options

@@ -22,8 +22,8 @@ import (
 // Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents written; as
 // a root 1 and 1.
 //   - ChildCountField: 2 documents written.
-//   - OrderField: 1 round trip more, and 3 for a root, which takes the lock; Before and After 1 more, and 1 if
-//     siblings make room.
+//   - OrderField: 1 round trip more, and 3 for a root, which takes the lock. Before and After take it, too:
+//     2 more, beside a root 1, and 1 if siblings make room.
 //   - NestedSets: 5 (lock, parent, numbers, insert, commit), 6 Before and After a node below a root; every node after
 //     the new one is written, and its ancestors.
 func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id ID, err error) {
