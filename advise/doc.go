@@ -49,7 +49,7 @@
 //	          reads of it take a part, all at one end: $slice, alone or of $sortArray, or
 //	          $unwind, $sort and $limit. Not if it is written more often, nor if the reads
 //	          name no order and lists are stored in none: that of _id, of $push with $sort,
-//	          or of a date or number of which no list has two equal ones
+//	          or the order of a date or number that differs in all elements of a list
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
@@ -59,7 +59,7 @@
 //	tree      10 $graphLookups in a collection or more, or walks of finds by $in, a level
 //	          each, by a field that names one other _id in 95 % of the documents that have it,
 //	          in three levels or more, with more than one child a parent, and not more moves than reads; or 10
-//	          walks of finds down lists of children, each of which is in one list alone
+//	          walks of finds down lists of children, if no child is in two lists
 //	extref    50 $lookups, finds one by one, or finds by $in for what an answer of Commands
 //	          named, or more by a reference that names an _id, or another unique field, in
 //	          95 % of the documents that have it, of a collection of 20 or more, all for the same one to five fields, and

@@ -36,7 +36,7 @@ type joins struct {
 	several     int64     // documents that finds by $in ask for, one find for all of an answer
 	fields      []string  // of the other collection; nil: all, or not known
 	seen        []command // some of them, with values and calls
-	apart       []string  // fields whose copies need another name, because documents have something else there
+	apart       []string  // fields that need another name for their copies, because documents use the name
 }
 
 // inside is the subdocument of a reference that is its _id or id, and so is a copy already; "" for another reference.
@@ -50,7 +50,7 @@ func (j joins) inside() string {
 }
 
 // copyAt is the path of the copy of a field: customer.name beside customer._id, and customer_name beside customer. If
-// documents have something else there, it is customer._id_name or customer_copy_name.
+// documents already use that name, the path is customer._id_name or customer_copy_name.
 func (j joins) copyAt(path string) string {
 	name := path[strings.LastIndex(path, ".")+1:]
 	in, apart := j.inside(), slices.Contains(j.apart, path)

@@ -41,7 +41,7 @@ type read struct {
 	all     bool
 	without []string
 	parts   []part
-	picks   []string // lists of which the answer has the elements alone that were asked for
+	picks   []string // lists from which the answer has only the elements that were asked for
 	counts  bool     // it returns no documents: count, distinct
 }
 

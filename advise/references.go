@@ -53,7 +53,7 @@ func (l *looker) referencing(ctx context.Context, c *collection) error {
 }
 
 // source returns the collection that a field refers to: the first one in which most of its values are an _id. It returns nil
-// if there is none.
+// if no collection is.
 func (l *looker) source(ctx context.Context, c *collection, f field) (*collection, error) {
 	least := 1
 	if slices.Contains(numbers, f.kind) {

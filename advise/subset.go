@@ -159,8 +159,8 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 // Fields of elements that may give their order are tried, the dates first.
 const ordersTried = 6
 
-// storedBy is the field of a list's elements, a date or a number, in whose order every document has them, without equal
-// values; nil if there is none.
+// storedBy returns a date or number of a list's elements, without equal values, in whose order every document stores them. It
+// returns nil if no field is one.
 func (l *looker) storedBy(ctx context.Context, c *collection, a *list) (order bson.D, err error) {
 	if a.ranges != nil {
 		return nil, nil

@@ -314,7 +314,7 @@ func fourthListCases() []labelled {
 		},
 		{
 			name: "hytter", service: "ski",
-			why: "a cabin has up to twelve short notes, of which three are shown, and a few dozen small items stay in the parent",
+			why: "a cabin has at most twelve short notes and shows three, and a few dozen small items stay in the parent",
 			colls: []coll{{name: "hytter", n: 600, doc: func(g gen, i int) bson.D {
 				return d("_id", int32(i), "navn", g.text(12), "senger", g.between(2, 16),
 					"notater", list(g.between(3, 12), func(j int) any { return d("t", g.text(18), "kl", at(j)) }))
@@ -430,7 +430,7 @@ func fourthListCases() []labelled {
 		},
 		{
 			name: "tài_xế", service: "taxi", pays: "split",
-			why: "dispatch reads name, plate and seats of drivers, most of whose bytes are a photo and the scan of a licence",
+			why: "dispatch reads the name, plate and seats of drivers, but a photo and the scan of a licence take most of the bytes",
 			colls: []coll{{name: "tài_xế", n: 500, indexes: []string{"quận"}, doc: func(g gen, i int) bson.D {
 				return d("_id", snow(2, i), "tên", g.name(), "quận", i%24, "biển_số", key("51H", i), "chỗ", g.between(4, 7),
 					"ảnh", g.blob(9000), "bằng_lái", d("số", i, "bản_quét", g.blob(6000)))
@@ -481,7 +481,7 @@ func fourthListCases() []labelled {
 		},
 		{
 			name: "incidents", service: "airport", harm: "split",
-			why: "three of four reads are of whole reports of 10 kB, each of which would then need both documents",
+			why: "three of four reads want the whole report of 10 kB, and each would then need both documents",
 			colls: []coll{{name: "incidents", n: 400, indexes: []string{"runway"}, doc: func(g gen, i int) bson.D {
 				return d("_id", uuid(4, i), "runway", g.of("08L", "26R"), "severity", g.between(1, 5), "report", g.text(10_000))
 			}}},

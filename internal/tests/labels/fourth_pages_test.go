@@ -227,7 +227,7 @@ func fourthFieldCases() []labelled {
 	return []labelled{
 		{
 			name: "varaosat", service: "warehouse", pays: "attribute",
-			why: "22 specifications, of which a part has three or four, and each has an index of its own",
+			why: "there are 22 specifications with an index each, and a part has three or four of them",
 			colls: []coll{{name: "varaosat", n: 1000, indexes: specs, doc: func(g gen, i int) bson.D {
 				return append(d("_id", snow(7, i), "nimi", g.text(14)),
 					d(fields(g, specs, g.between(3, 4), func() any { return g.between(1, 60) })...)...)
@@ -268,7 +268,7 @@ func fourthFieldCases() []labelled {
 		},
 		{
 			name: "utstyr", service: "ski", pays: "attribute",
-			why: "the properties of gear are 18 fields of a subdocument, of which a piece has three, and each has an index",
+			why: "the properties of gear are 18 fields of a subdocument with an index each, and a piece has three of them",
 			colls: []coll{{name: "utstyr", n: 900, indexes: fourthPrefixed("egenskaper.", gear...), doc: func(g gen, i int) bson.D {
 				return d("_id", oid(31, i), "merke", g.of("Fischer", "Madshus"), "egenskaper",
 					d(fields(g, gear, g.between(2, 4), func() any { return g.between(1, 200) })...))
