@@ -40,9 +40,9 @@ type Options struct {
 	// MarkField is a field that only archived documents have, with the time of the move. It must not be a
 	// field of yours. Default "archived_at".
 	MarkField string
-	// Scope separates several tenants in the same collections, those of Companions included. See Tenants in the manual of mongopatterns. Its fields are part of
-	// every filter and start every index. The values are strings, numbers and similar. Null, an array or a regular
-	// expression is refused. Default none: all documents of the collections.
+	// Scope separates several tenants in the same collections, those of Companions included. See Tenants in the manual
+	// of mongopatterns. Its fields are part of every filter and start every index. The values are strings, numbers and
+	// similar. Null, an array or a regular expression is refused. Default none: all documents of the collections.
 	Scope bson.D
 	// Companions are the collections whose documents move with those of the Archive. Default: none.
 	Companions []Companion

@@ -61,10 +61,10 @@ type Options struct {
 	// Default false.
 	ElementIndex bool
 
-	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields are part of every filter, start every
-	// index and are stored in every overflow document. The values are strings, numbers and similar. Null, an
-	// array or a regular expression is refused. A parent of another tenant is not found. Default none: all documents of
-	// the collections.
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
+	// are part of every filter, start every index and are stored in every overflow document. The values are strings,
+	// numbers and similar. Null, an array or a regular expression is refused. A parent of another tenant is not found.
+	// Default none: all documents of the collections.
 	Scope bson.D
 
 	// Registry and BSON encode IDs and elements and decode elements. By default BSON is what the client has. The

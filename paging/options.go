@@ -29,10 +29,11 @@ type Options struct {
 	// server would sort the whole list for each page. Default none.
 	Equality []string
 
-	// Scope is the fields of a tenant, with their values. See Tenants in the manual of mongopatterns. Its fields are part of every filter and begin every
-	// pipeline, and they come before Equality. The values are strings, numbers and similar. Null, an
-	// array or a regular expression is refused. A token of another tenant is ErrInvalidToken, and CountEstimated
-	// is ErrInvalid. A pipeline may read more from other collections. Default none: all documents of the collection.
+	// Scope is the fields of a tenant, with their values. See Tenants in the manual of mongopatterns. Its fields are
+	// part of every filter and begin every pipeline, and they come before Equality. The values are strings, numbers
+	// and similar. Null, an array or a regular expression is refused. A token of another tenant is ErrInvalidToken,
+	// and CountEstimated is ErrInvalid. A pipeline may read more from other collections. Default none: all documents
+	// of the collection.
 	Scope bson.D
 
 	// PageSize is the size of pages whose request names none. Default 20.

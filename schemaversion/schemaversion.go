@@ -50,11 +50,11 @@ type Options struct {
 	// Leases is the collection of the leases. Default: a collection with the name of the documents'
 	// plus ".migrations".
 	Leases *mongo.Collection
-	// Scope separates several tenants in one collection. See Tenants in the manual of mongopatterns. Its fields are part of every filter, start every
-	// index and are stored in every new document. The values are strings, numbers and similar. Null, an
-	// array or a regular expression is refused. A document or an update with another value is ErrInvalid, and
-	// an _id of another tenant is not found. Migrate
-	// of one tenant runs beside that of another. A Chain ignores the Scope. Default none: all documents of the collection.
+	// Scope separates several tenants in one collection. See Tenants in the manual of mongopatterns. Its fields are
+	// part of every filter, start every index and are stored in every new document. The values are strings, numbers
+	// and similar. Null, an array or a regular expression is refused. A document or an update with another value is
+	// ErrInvalid, and an _id of another tenant is not found. Migrate of one tenant runs beside that of another. A
+	// Chain ignores the Scope. Default none: all documents of the collection.
 	Scope bson.D
 	// Registry and BSON encode and decode T and the types of Between. By default BSON is what the client has. The
 	// client's registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two.

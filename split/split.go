@@ -59,10 +59,10 @@ type Options struct {
 	// count the document as Remaining.
 	Prefer Side
 
-	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields are part of every filter, start every
-	// index and are stored in every new document. The values are strings, numbers and similar. Null, an
-	// array or a regular expression is refused. A document or an update with another value is ErrInvalid, and
-	// an ID of another tenant is not found. Default none: all documents of the collections.
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
+	// are part of every filter, start every index and are stored in every new document. The values are strings,
+	// numbers and similar. Null, an array or a regular expression is refused. A document or an update with another
+	// value is ErrInvalid, and an ID of another tenant is not found. Default none: all documents of the collections.
 	Scope bson.D
 
 	// Registry and BSON encode IDs and documents. By default BSON is what the client has. The client's registry cannot

@@ -50,10 +50,11 @@ type Options struct {
 	// Values are the numbers in items that parents aggregate. Default none.
 	Values []Value
 
-	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields are part of every filter, start every
-	// index and are stored in every new item; like ParentField, the items in an array lack them. The values are strings,
-	// numbers and similar. Null, an array or a regular expression is refused. An item or an update with another value is
-	// ErrInvalid, and a parent or item of another tenant is not found. Default none: all documents of the collections.
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
+	// are part of every filter, start every index and are stored in every new item; like ParentField, the items in an
+	// array lack them. The values are strings, numbers and similar. Null, an array or a regular expression is refused.
+	// An item or an update with another value is ErrInvalid, and a parent or item of another tenant is not found.
+	// Default none: all documents of the collections.
 	Scope bson.D
 
 	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top returns. By default

@@ -71,11 +71,11 @@ type Options struct {
 	// false.
 	NoHistory bool
 
-	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields are part of every filter, start every
-	// index and are stored in every new document and revision. The values are strings, numbers and similar. Null, an
-	// array or a regular expression is refused. A document with another value is ErrInvalid, and a document of another
-	// tenant is not found. Restore returns ErrExists at once if the _id exists. Default none: all documents of the
-	// collections.
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
+	// are part of every filter, start every index and are stored in every new document and revision. The values are
+	// strings, numbers and similar. Null, an array or a regular expression is refused. A document with another value
+	// is ErrInvalid, and a document of another tenant is not found. Restore returns ErrExists at once if the _id
+	// exists. Default none: all documents of the collections.
 	Scope bson.D
 
 	// Registry and BSON encode and decode documents and IDs. By default BSON is what the client has. The client's
