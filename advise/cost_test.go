@@ -25,7 +25,7 @@ func TestCosts(t *testing.T) {
 		9 + // its fields; none is large
 		8 + // the indexes of the others, which have one each
 		9 + 9 + // the kinds of its documents, and its texts
-		2 + // the lists of books and products
+		2 + 1 + // the lists of books and products, and the _ids of the elements of one
 		3 + // the references of categories, orders and students
 		1 + 3 + // the ancestors of categories; the copies in orders, and a join with and without them
 		7 + 1 + // a check for each finding, and one more where no index serves the page

@@ -49,7 +49,8 @@
 //	          reads of it take a part, all at one end: $slice, alone or of $sortArray, or
 //	          $unwind, $sort and $limit. Not if it is written more often, nor if the reads
 //	          name no order and lists are stored in none: that of _id, of $push with $sort,
-//	          or the order of a date or number that differs in all elements of a list
+//	          or the order of a date or number that differs in all elements of a list; nor
+//	          if elements of two documents have one _id
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average

@@ -132,7 +132,7 @@ func TestTotalsInOtherReads(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	insert(t, db.Collection("teams"), times(40, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
-	insert(t, db.Collection("results"), times(2000, func(i int) bson.D {
+	insert(t, db.Collection("results"), times(800, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 40}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/40%2]}}
 	}))
 	seen := append(sends(t, 3, `{"insert": "results", "documents": [{"points": 3}]}`), sends(t, 9, `{"find": "teams", "filter": {"_id": 3}}`)...)

@@ -108,6 +108,14 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not %s", large, many(disordered, "document"), relied))
 		return nil
 	}
+	same, err := l.shareIDs(ctx, c, a.path)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	if same {
+		l.not(pattern, c.name, a.path, large+"; elements of several documents have the same _id, but each becomes a document of one collection: give that field another name first")
+		return nil
+	}
 	wide := 0.0 // half of the interval, as a part of the estimate
 	if e.mean > 0 {
 		wide = e.half / e.mean
@@ -215,6 +223,16 @@ func disorder(list any, order bson.D) bson.D {
 	}
 	keys := d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: element}})
 	return d("$ne", bson.A{keys, d("$sortArray", bson.D{{Key: "input", Value: keys}, {Key: "sortBy", Value: by}})})
+}
+
+// shareIDs reports whether elements of the first 200 documents have one _id.
+func (l *looker) shareIDs(ctx context.Context, c *collection, path string) (bool, error) {
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$limit", 200), d("$project", d("id", "$"+path+"._id")), d("$unwind", "$id"), d("$match", d("id", d("$ne", nil))),
+		d("$group", bson.D{{Key: "_id", Value: "$id"}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$match", d("n", d("$gt", 1))), d("$limit", 1),
+	})
+	return len(batch) > 0, err
 }
 
 // listed is the query for the bytes of a list, and in how many documents it is in another order than reads rely on.
