@@ -48,7 +48,7 @@ func storedScenarios() []scenario {
 			storedHistory("versioning-deltas",
 				&versioning.Options{SnapshotEvery: 3, DocumentIDField: "policy", Ignored: []string{"seen"}}),
 		},
-		storedSeries(), storedLists(), storedReferences(), storedStates(), storedPages(),
+		storedSeries(), storedLists(), storedReferences(), storedStates(), storedPages(), storedSteps(),
 	)
 }
 
