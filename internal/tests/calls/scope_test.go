@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
@@ -28,7 +29,7 @@ import (
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "outlier", "paging", "schemaversion", "split", "subset", "versioning"}
+var scoped = []string{"archive", "outlier", "paging", "prealloc", "schemaversion", "split", "subset", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -44,6 +45,7 @@ var tenantless = []string{
 	"versioning.History.Insert", "versioning.History.Adopt", "versioning.History.AdoptRevisions", "versioning.History.Prune",
 	"versioning.History.RevisionsBefore", "versioning.History.Repair", "versioning.History.Check",
 	"outlier.Lists.Adopt", "outlier.Lists.Repair", "outlier.Lists.Check", "outlier.Lists.Distribution",
+	"prealloc.Grids.Insert", "prealloc.Grids.Check",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
 
@@ -207,6 +209,7 @@ func TestFiltersInScopes(t *testing.T) {
 	a := testkit.Must(archive.New(c, d, &archive.Options{Scope: ours}))
 	dated := testkit.Must(archive.New(c, d, &archive.Options{TimeField: "at", Scope: ours}))
 	l := testkit.Must(outlier.New[int, int](c, d, &outlier.Options{Scope: ours}))
+	grids := testkit.Must(prealloc.New[int, int](c, &prealloc.Options{Scope: ours}))
 	v := testkit.Must(schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: ours}))
 	s := testkit.Must(split.New[int, bson.D, bson.D](c, d, &split.Options{ColdFields: []string{"cold"}, Scope: ours}))
 	r := testkit.Must(subset.New[int, bson.D](c, d, &subset.Options{Scope: ours}))
@@ -217,6 +220,7 @@ func TestFiltersInScopes(t *testing.T) {
 	}{
 		"archive.BeforeFilter": {a.BeforeFilter(at), 1}, "archive.BeforeFilter, dated": {dated.BeforeFilter(at), 1},
 		"archive.ArchivedFilter": {a.ArchivedFilter(), 1}, "archive.LiveFilter": {a.LiveFilter(), 1},
+		"prealloc.Filter": {grids.Filter(1), 1},
 		"outlier.Filter": {l.Filter(1), 1}, "outlier.OverflowFilter": {l.OverflowFilter(1), 1}, "outlier.OutliersFilter": {l.OutliersFilter(), 1},
 		"outlier.ItemsPipeline": {l.ItemsPipeline(nil), 2}, "outlier.ContainingPipeline": {testkit.Must(l.ContainingPipeline(1)), 2},
 		"schemaversion.Filter": {v.Filter(func(int) bson.D { return bson.D{} }), 1},
@@ -280,6 +284,9 @@ func TestScopes(t *testing.T) {
 			return archive.New(c, d, &archive.Options{TimeField: "at", Scope: s,
 				Companions: []archive.Companion{{Live: db.Collection("e"), Archived: db.Collection("f"), Field: "of"}}})
 		},
+		"prealloc": func(s bson.D) (mongopatterns.Sharder, error) {
+			return prealloc.New[int, int](c, &prealloc.Options{Scope: s})
+		},
 		"paging": func(s bson.D) (mongopatterns.Sharder, error) {
 			return paging.New[bson.D](c, testkit.D("n", 1), &paging.Options{Scope: s, Equality: []string{"m"}})
 		},
@@ -300,6 +307,9 @@ func TestScopes(t *testing.T) {
 		"schemaversion": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			v := h.(*schemaversion.Collection[bson.D])
 			return []error{testkit.ErrorOf(v.Insert(ctx, other)), testkit.ErrorOf(v.Encode(other)), v.Update(ctx, 1, update)}
+		},
+		"prealloc": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			return []error{h.(*prealloc.Grids[int, int]).Insert(ctx, 1, theirs, prealloc.At("A", "1"))}
 		},
 		"subset": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			s := h.(*subset.Subset[int, bson.D])
