@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
+	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -29,7 +30,7 @@ import (
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "outlier", "paging", "prealloc", "schemaversion", "split", "subset", "versioning"}
+var scoped = []string{"archive", "attribute", "outlier", "paging", "prealloc", "schemaversion", "split", "subset", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -45,6 +46,8 @@ var tenantless = []string{
 	"versioning.History.Insert", "versioning.History.Adopt", "versioning.History.AdoptRevisions", "versioning.History.Prune",
 	"versioning.History.RevisionsBefore", "versioning.History.Repair", "versioning.History.Check",
 	"outlier.Lists.Adopt", "outlier.Lists.Repair", "outlier.Lists.Check", "outlier.Lists.Distribution",
+	"attribute.Attributes.Adopt", "attribute.Attributes.Unadopt", "attribute.Attributes.RenameKey", "attribute.Attributes.RemoveKey",
+	"attribute.Attributes.Repair", "attribute.Attributes.Check", "attribute.Attributes.Facets", "attribute.Attributes.Values",
 	"prealloc.Grids.Insert", "prealloc.Grids.Check",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
@@ -208,6 +211,7 @@ func TestFiltersInScopes(t *testing.T) {
 	c, d, at := db.Collection("c"), db.Collection("d"), time.Unix(1, 0)
 	a := testkit.Must(archive.New(c, d, &archive.Options{Scope: ours}))
 	dated := testkit.Must(archive.New(c, d, &archive.Options{TimeField: "at", Scope: ours}))
+	attributes := testkit.Must(attribute.New[int, int](c, &attribute.Options{Scope: ours}))
 	l := testkit.Must(outlier.New[int, int](c, d, &outlier.Options{Scope: ours}))
 	grids := testkit.Must(prealloc.New[int, int](c, &prealloc.Options{Scope: ours}))
 	v := testkit.Must(schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: ours}))
@@ -220,7 +224,10 @@ func TestFiltersInScopes(t *testing.T) {
 	}{
 		"archive.BeforeFilter": {a.BeforeFilter(at), 1}, "archive.BeforeFilter, dated": {dated.BeforeFilter(at), 1},
 		"archive.ArchivedFilter": {a.ArchivedFilter(), 1}, "archive.LiveFilter": {a.LiveFilter(), 1},
-		"prealloc.Filter": {grids.Filter(1), 1},
+		"attribute.Filter": {attributes.Filter(attributes.Exists(attribute.Named("k"))), 1}, "attribute.Filter, all": {attributes.Filter(), 1},
+		"attribute.ValuesPipeline": {attributes.ValuesPipeline(nil, attribute.Named("k")), 1},
+		"attribute.SortPipeline":   {attributes.SortPipeline(nil, attribute.Named("k"), nil), 1},
+		"attribute.FacetsPipeline": {attributes.FacetsPipeline(nil, nil), 1}, "prealloc.Filter": {grids.Filter(1), 1},
 		"outlier.Filter": {l.Filter(1), 1}, "outlier.OverflowFilter": {l.OverflowFilter(1), 1}, "outlier.OutliersFilter": {l.OutliersFilter(), 1},
 		"outlier.ItemsPipeline": {l.ItemsPipeline(nil), 2}, "outlier.ContainingPipeline": {testkit.Must(l.ContainingPipeline(1)), 2},
 		"schemaversion.Filter": {v.Filter(func(int) bson.D { return bson.D{} }), 1},
@@ -284,6 +291,9 @@ func TestScopes(t *testing.T) {
 			return archive.New(c, d, &archive.Options{TimeField: "at", Scope: s,
 				Companions: []archive.Companion{{Live: db.Collection("e"), Archived: db.Collection("f"), Field: "of"}}})
 		},
+		"attribute": func(s bson.D) (mongopatterns.Sharder, error) {
+			return attribute.New[int, int](c, &attribute.Options{Scope: s, Indexes: []attribute.Index{{Prefix: []string{"m"}}, {KeyOnly: true}}})
+		},
 		"prealloc": func(s bson.D) (mongopatterns.Sharder, error) {
 			return prealloc.New[int, int](c, &prealloc.Options{Scope: s})
 		},
@@ -307,6 +317,11 @@ func TestScopes(t *testing.T) {
 		"schemaversion": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			v := h.(*schemaversion.Collection[bson.D])
 			return []error{testkit.ErrorOf(v.Insert(ctx, other)), testkit.ErrorOf(v.Encode(other)), v.Update(ctx, 1, update)}
+		},
+		"attribute": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			a := h.(*attribute.Attributes[int, int])
+			columns := []attribute.Column{{Path: "tenant", Key: "k"}}
+			return []error{testkit.ErrorOf(a.Adopt(ctx, columns, nil)), testkit.ErrorOf(a.Unadopt(ctx, columns, nil))}
 		},
 		"prealloc": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			return []error{h.(*prealloc.Grids[int, int]).Insert(ctx, 1, theirs, prealloc.At("A", "1"))}
