@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -30,7 +31,7 @@ import (
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "attribute", "outlier", "paging", "prealloc", "schemaversion", "split", "subset", "versioning"}
+var scoped = []string{"archive", "attribute", "extref", "outlier", "paging", "prealloc", "schemaversion", "split", "subset", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -48,6 +49,7 @@ var tenantless = []string{
 	"outlier.Lists.Adopt", "outlier.Lists.Repair", "outlier.Lists.Check", "outlier.Lists.Distribution",
 	"attribute.Attributes.Adopt", "attribute.Attributes.Unadopt", "attribute.Attributes.RenameKey", "attribute.Attributes.RemoveKey",
 	"attribute.Attributes.Repair", "attribute.Attributes.Check", "attribute.Attributes.Facets", "attribute.Attributes.Values",
+	"extref.Source.Adopt", "extref.Source.Repair", "extref.Source.Check", "extref.Source.Drain", "extref.Source.Watch",
 	"prealloc.Grids.Insert", "prealloc.Grids.Check",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
@@ -212,6 +214,7 @@ func TestFiltersInScopes(t *testing.T) {
 	a := testkit.Must(archive.New(c, d, &archive.Options{Scope: ours}))
 	dated := testkit.Must(archive.New(c, d, &archive.Options{TimeField: "at", Scope: ours}))
 	attributes := testkit.Must(attribute.New[int, int](c, &attribute.Options{Scope: ours}))
+	x := testkit.Must(extref.New[int, bson.D](c, []extref.Target{{Collection: d, Path: "of", Fields: []extref.Field{{Path: "n"}}}}, &extref.Options{Scope: ours}))
 	l := testkit.Must(outlier.New[int, int](c, d, &outlier.Options{Scope: ours}))
 	grids := testkit.Must(prealloc.New[int, int](c, &prealloc.Options{Scope: ours}))
 	v := testkit.Must(schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: ours}))
@@ -227,7 +230,7 @@ func TestFiltersInScopes(t *testing.T) {
 		"attribute.Filter": {attributes.Filter(attributes.Exists(attribute.Named("k"))), 1}, "attribute.Filter, all": {attributes.Filter(), 1},
 		"attribute.ValuesPipeline": {attributes.ValuesPipeline(nil, attribute.Named("k")), 1},
 		"attribute.SortPipeline":   {attributes.SortPipeline(nil, attribute.Named("k"), nil), 1},
-		"attribute.FacetsPipeline": {attributes.FacetsPipeline(nil, nil), 1}, "prealloc.Filter": {grids.Filter(1), 1},
+		"attribute.FacetsPipeline": {attributes.FacetsPipeline(nil, nil), 1}, "extref.Filter": {testkit.Must(x.Filter("d.of", 1)), 1}, "prealloc.Filter": {grids.Filter(1), 1},
 		"outlier.Filter": {l.Filter(1), 1}, "outlier.OverflowFilter": {l.OverflowFilter(1), 1}, "outlier.OutliersFilter": {l.OutliersFilter(), 1},
 		"outlier.ItemsPipeline": {l.ItemsPipeline(nil), 2}, "outlier.ContainingPipeline": {testkit.Must(l.ContainingPipeline(1)), 2},
 		"schemaversion.Filter": {v.Filter(func(int) bson.D { return bson.D{} }), 1},
@@ -294,6 +297,10 @@ func TestScopes(t *testing.T) {
 		"attribute": func(s bson.D) (mongopatterns.Sharder, error) {
 			return attribute.New[int, int](c, &attribute.Options{Scope: s, Indexes: []attribute.Index{{Prefix: []string{"m"}}, {KeyOnly: true}}})
 		},
+		"extref": func(s bson.D) (mongopatterns.Sharder, error) {
+			target := extref.Target{Collection: d, Path: "of", Fields: []extref.Field{{Path: "n"}}}
+			return extref.New[int, bson.D](c, []extref.Target{target}, &extref.Options{Scope: s, KeyField: "number", Outbox: db.Collection("outbox")})
+		},
 		"prealloc": func(s bson.D) (mongopatterns.Sharder, error) {
 			return prealloc.New[int, int](c, &prealloc.Options{Scope: s})
 		},
@@ -322,6 +329,13 @@ func TestScopes(t *testing.T) {
 			a := h.(*attribute.Attributes[int, int])
 			columns := []attribute.Column{{Path: "tenant", Key: "k"}}
 			return []error{testkit.ErrorOf(a.Adopt(ctx, columns, nil)), testkit.ErrorOf(a.Unadopt(ctx, columns, nil))}
+		},
+		"extref": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			x := h.(*extref.Source[int, bson.D])
+			_, copied := x.Copy("d.of", testkit.D("number", 1, "n", 1, "tenant", "b"))
+			testkit.Insert(t, c, testkit.D("_id", 3, "number", 1, "n", 1, "tenant", "a"))
+			both := testkit.D("$set", testkit.D("n", 2, "tenant", "b"))
+			return []error{copied, testkit.ErrorOf(x.Update(ctx, 1, update)), testkit.ErrorOf(x.Update(ctx, 1, both))}
 		},
 		"prealloc": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			return []error{h.(*prealloc.Grids[int, int]).Insert(ctx, 1, theirs, prealloc.At("A", "1"))}
