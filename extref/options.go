@@ -121,7 +121,8 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	if err := config.Collections(known...); err != nil {
 		return nil, err
 	}
-	err := config.Apply(append(config.Scope(o.Scope),
+	touch := hold.Field
+	err := config.Apply(append(config.Scope(o.Scope), config.Path(hold.Field, &touch, ""),
 		config.Named("Options.KeyField", &o.KeyField, "_id"),
 		config.Name("Options.VersionField", &o.VersionField, "version"),
 		refuse("Options.VersionField", o.VersionField == hold.Field, "%q is taken", hold.Field),

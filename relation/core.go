@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -28,6 +29,7 @@ type core struct {
 	parents, children     *comment.Collection
 	links                 *comment.Collection // nil without Options.Links
 	codec                 codec.Codec
+	scope                 *scope.Scope
 	up                    string // the child's field with its parent or parents, "" for none
 	toChildren, toParents end
 	self                  bool // parents and children are one collection

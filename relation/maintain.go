@@ -525,6 +525,10 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 		if c.up != "" {
 			doc = doc[:len(doc)-1]
 		}
+		// The embedded child may lack the scope.
+		fields = slices.DeleteFunc(fields, func(e bson.E) bool {
+			return c.scope.Has(e.Key) && !slices.ContainsFunc(doc, func(own bson.E) bool { return own.Key == e.Key })
+		})
 		return err == nil && maps.Equal(content(doc), content(fields)) &&
 			(c.up == "" || slices.ContainsFunc(references(stored, c.up), same))
 	}), nil
@@ -577,7 +581,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		if err != nil {
 			return nil, err
 		}
-		embedded, err := codec.Codec{}.Value(doc)
+		embedded, err := codec.Codec{}.Value(slices.DeleteFunc(doc, func(e bson.E) bool { return c.scope.Has(e.Key) }))
 		if err != nil {
 			return nil, err
 		}

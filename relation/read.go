@@ -12,9 +12,11 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -40,6 +42,9 @@ type Joined[ID, T any] struct {
 type FetchOptions struct {
 	// Projection is that of the driver's Find, and must keep the _id. Default nil: all fields.
 	Projection any
+	// Scope selects the documents of a tenant, as that of Options. An _id of another tenant dangles. Default none: all
+	// documents of the collection.
+	Scope bson.D
 	// Registry encodes the _ids. The client's registry cannot be read, so set it if your client has one of its own that
 	// encodes ID, because otherwise Fetch asks for other _ids and finds no document. Default nil: the driver's.
 	Registry *bson.Registry
@@ -67,7 +72,14 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 	if err != nil {
 		return joined, err
 	}
-	found, err := read[T](ctx, comment.On(coll), "_id", raw, nil, o.Projection)
+	if err := config.Apply(config.Scope(slices.Clone(o.Scope))...); err != nil {
+		return joined, err
+	}
+	of, err := scope.New(c.codec, o.Scope)
+	if err != nil {
+		return joined, err
+	}
+	found, err := read[T](ctx, comment.On(coll).In(of), "_id", raw, nil, o.Projection)
 	if err != nil {
 		return joined, err
 	}
@@ -305,5 +317,5 @@ func (r *Relation[ParentID, ChildID, T]) ChildrenFilter(parent ParentID) bson.D 
 }
 
 func (c *core) filter(field string, id any) bson.D {
-	return expr.D(field, c.codec.Condition(id))
+	return c.scope.Match(expr.D(field, c.codec.Condition(id)))
 }

@@ -3,6 +3,7 @@ package calls_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/prealloc"
+	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
@@ -31,14 +33,14 @@ import (
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "attribute", "extref", "outlier", "paging", "prealloc", "schemaversion", "split", "subset", "versioning"}
+var scoped = []string{"archive", "attribute", "extref", "outlier", "paging", "prealloc", "relation", "schemaversion", "split", "subset", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
 	toThem       = testkit.D("$set", theirs)
 )
 
-// tenantless are the calls that do something without a document of the tenant, or say nothing about the documents that they
+// tenantless are the calls, or rows of them, that do something without a document of the tenant, or say nothing about the documents that they
 // were given: lists, upkeep and insertions without a parent. All others return ErrNotFound.
 var tenantless = []string{
 	"archive.Archive.Move", "archive.Archive.Restore", "archive.Archive.Repair", "archive.Archive.Check", "paging.Pager.Page", "paging.Pager.All",
@@ -51,6 +53,11 @@ var tenantless = []string{
 	"attribute.Attributes.Repair", "attribute.Attributes.Check", "attribute.Attributes.Facets", "attribute.Attributes.Values",
 	"extref.Source.Adopt", "extref.Source.Repair", "extref.Source.Check", "extref.Source.Drain", "extref.Source.Watch",
 	"prealloc.Grids.Insert", "prealloc.Grids.Check",
+	"relation.Relation.Link/links", "relation.Relation.Unlink", "relation.Relation.Repair",
+	"relation.Relation.Check",
+	"relation.Relation.Extract", "relation.Relation.Embed", "relation.Relation.First", "relation.Fetch",
+	"relation.Relation.Children/owner", "relation.Relation.Children/links", "relation.Relation.Parents/links",
+	"relation.Relation.ChildrenOf", "relation.Relation.Has",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
 
@@ -141,7 +148,7 @@ func TestCallsOnAnotherTenant(t *testing.T) {
 				}
 			}
 			switch {
-			case slices.Contains(tenantless, row.Method()):
+			case slices.Contains(tenantless, row.Method()), slices.Contains(tenantless, row.Name):
 				if err != nil {
 					t.Error(err)
 				}
@@ -218,6 +225,7 @@ func TestFiltersInScopes(t *testing.T) {
 	l := testkit.Must(outlier.New[int, int](c, d, &outlier.Options{Scope: ours}))
 	grids := testkit.Must(prealloc.New[int, int](c, &prealloc.Options{Scope: ours}))
 	v := testkit.Must(schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: ours}))
+	p := testkit.Must(relation.New[int, int, bson.D](c, d, &relation.Options{OwnerField: "owner", Scope: ours}))
 	s := testkit.Must(split.New[int, bson.D, bson.D](c, d, &split.Options{ColdFields: []string{"cold"}, Scope: ours}))
 	r := testkit.Must(subset.New[int, bson.D](c, d, &subset.Options{Scope: ours}))
 	h := testkit.Must(versioning.New[int, bson.D](c, d, &versioning.Options{Scope: ours}))
@@ -233,8 +241,9 @@ func TestFiltersInScopes(t *testing.T) {
 		"attribute.FacetsPipeline": {attributes.FacetsPipeline(nil, nil), 1}, "extref.Filter": {testkit.Must(x.Filter("d.of", 1)), 1}, "prealloc.Filter": {grids.Filter(1), 1},
 		"outlier.Filter": {l.Filter(1), 1}, "outlier.OverflowFilter": {l.OverflowFilter(1), 1}, "outlier.OutliersFilter": {l.OutliersFilter(), 1},
 		"outlier.ItemsPipeline": {l.ItemsPipeline(nil), 2}, "outlier.ContainingPipeline": {testkit.Must(l.ContainingPipeline(1)), 2},
-		"schemaversion.Filter": {v.Filter(func(int) bson.D { return bson.D{} }), 1},
-		"split.HotFilter":      {s.HotFilter(1), 1}, "split.ColdFilter": {s.ColdFilter(1), 1},
+		"relation.ChildrenFilter": {p.ChildrenFilter(1), 1},
+		"schemaversion.Filter":    {v.Filter(func(int) bson.D { return bson.D{} }), 1},
+		"split.HotFilter":         {s.HotFilter(1), 1}, "split.ColdFilter": {s.ColdFilter(1), 1},
 		"split.JoinPipeline": {s.JoinPipeline(), 2}, // its $lookup, and the fields that both documents have
 		"subset.ItemsFilter": {r.ItemsFilter(1), 1},
 		"versioning.Filter":  {h.Filter(1), 1}, "versioning.RevisionsFilter": {h.RevisionsFilter(1), 1},
@@ -299,13 +308,19 @@ func TestScopes(t *testing.T) {
 		},
 		"extref": func(s bson.D) (mongopatterns.Sharder, error) {
 			target := extref.Target{Collection: d, Path: "of", Fields: []extref.Field{{Path: "n"}}}
-			return extref.New[int, bson.D](c, []extref.Target{target}, &extref.Options{Scope: s, KeyField: "number", Outbox: db.Collection("outbox")})
+			return extref.New[int, bson.D](db.Collection("sources"), []extref.Target{target}, &extref.Options{Scope: s, KeyField: "number", Outbox: db.Collection("outbox")})
 		},
 		"prealloc": func(s bson.D) (mongopatterns.Sharder, error) {
 			return prealloc.New[int, int](c, &prealloc.Options{Scope: s})
 		},
 		"paging": func(s bson.D) (mongopatterns.Sharder, error) {
 			return paging.New[bson.D](c, testkit.D("n", 1), &paging.Options{Scope: s, Equality: []string{"m"}})
+		},
+		"relation": func(s bson.D) (mongopatterns.Sharder, error) {
+			return relation.New[int, int, bson.D](db.Collection("people"), d, &relation.Options{OwnerField: "owner", KeyField: "name", Scope: s})
+		},
+		"relation, links": func(s bson.D) (mongopatterns.Sharder, error) {
+			return relation.New[int, int, bson.D](c, d, &relation.Options{Links: db.Collection("links"), Scope: s})
 		},
 		"split": func(s bson.D) (mongopatterns.Sharder, error) {
 			return split.New[int, bson.D, bson.D](c, d, &split.Options{IDField: "of", ColdFields: []string{"cold"}, Scope: s})
@@ -333,12 +348,16 @@ func TestScopes(t *testing.T) {
 		"extref": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			x := h.(*extref.Source[int, bson.D])
 			_, copied := x.Copy("d.of", testkit.D("number", 1, "n", 1, "tenant", "b"))
-			testkit.Insert(t, c, testkit.D("_id", 3, "number", 1, "n", 1, "tenant", "a"))
+			testkit.Insert(t, db.Collection("sources"), testkit.D("_id", 3, "number", 1, "n", 1, "tenant", "a"))
 			both := testkit.D("$set", testkit.D("n", 2, "tenant", "b"))
 			return []error{copied, testkit.ErrorOf(x.Update(ctx, 1, update)), testkit.ErrorOf(x.Update(ctx, 1, both))}
 		},
 		"prealloc": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			return []error{h.(*prealloc.Grids[int, int]).Insert(ctx, 1, theirs, prealloc.At("A", "1"))}
+		},
+		"relation": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			testkit.Insert(t, db.Collection("people"), testkit.D("_id", 5, "name", 5, "tenant", "a"))
+			return []error{testkit.ErrorOf(h.(*relation.Relation[int, int, bson.D]).Insert(ctx, 5, other))}
 		},
 		"subset": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			s := h.(*subset.Subset[int, bson.D])
@@ -359,6 +378,11 @@ func TestScopes(t *testing.T) {
 		},
 	}
 	for _, name := range scoped {
+		if opens[name] == nil {
+			t.Errorf("%s is not opened", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(opens)) {
 		open := opens[name]
 		for _, bad := range []bson.D{testkit.D("_id", 1), testkit.D("", 1), testkit.D("a.b", 1), testkit.D("tenant", nil), testkit.D("t", 1, "t", 1)} {
 			if _, err := open(bad); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "Scope") {
