@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
@@ -33,7 +34,7 @@ import (
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "attribute", "extref", "outlier", "paging", "prealloc", "relation", "schemaversion", "split", "subset", "versioning"}
+var scoped = []string{"archive", "attribute", "computed", "extref", "outlier", "paging", "prealloc", "relation", "schemaversion", "split", "subset", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -51,6 +52,8 @@ var tenantless = []string{
 	"outlier.Lists.Adopt", "outlier.Lists.Repair", "outlier.Lists.Check", "outlier.Lists.Distribution",
 	"attribute.Attributes.Adopt", "attribute.Attributes.Unadopt", "attribute.Attributes.RenameKey", "attribute.Attributes.RemoveKey",
 	"attribute.Attributes.Repair", "attribute.Attributes.Check", "attribute.Attributes.Facets", "attribute.Attributes.Values",
+	"computed.Computed.Change", "computed.Computed.Refresh", "computed.Computed.RefreshAll", "computed.Computed.Mark", "computed.Computed.Drain",
+	"computed.Computed.Failures", "computed.Computed.Adopt", "computed.Computed.Repair", "computed.Computed.Check",
 	"extref.Source.Adopt", "extref.Source.Repair", "extref.Source.Check", "extref.Source.Drain", "extref.Source.Watch",
 	"prealloc.Grids.Insert", "prealloc.Grids.Check",
 	"relation.Relation.Link/links", "relation.Relation.Unlink", "relation.Relation.Repair",
@@ -305,6 +308,10 @@ func TestScopes(t *testing.T) {
 		},
 		"attribute": func(s bson.D) (mongopatterns.Sharder, error) {
 			return attribute.New[int, int](c, &attribute.Options{Scope: s, Indexes: []attribute.Index{{Prefix: []string{"m"}}, {KeyOnly: true}}})
+		},
+		"computed": func(s bson.D) (mongopatterns.Sharder, error) {
+			return computed.New[int, int, bson.D](c, d, computed.Rule{KeyField: "of", Empty: testkit.D("sum", 0),
+				Pipeline: mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$of", "sum", testkit.D("$sum", "$n")))}}, &computed.Options{Scope: s})
 		},
 		"extref": func(s bson.D) (mongopatterns.Sharder, error) {
 			target := extref.Target{Collection: d, Path: "of", Fields: []extref.Field{{Path: "n"}}}
