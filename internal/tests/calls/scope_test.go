@@ -15,8 +15,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/approx"
 	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
@@ -28,8 +30,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
@@ -513,5 +518,54 @@ func TestHistoriesInScopes(t *testing.T) {
 	result, err := h.Repair(ctx, &mongopatterns.Work{Filter: h.Filter(1)})
 	if err != nil || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// A sensor is a series of a tenant, and a key.
+type sensor struct {
+	Tenant string
+	Number int
+}
+
+// Packages without a scope separate tenants by a part of the series or key, and by a filter where a call names neither.
+func TestTenantsInSeriesAndKeys(t *testing.T) {
+	ctx, db := t.Context(), mongotest.Database(t)
+	at, later := time.Unix(0, 0).UTC(), time.Unix(1e9, 0).UTC()
+	type measurement struct {
+		Timestamp time.Time
+		Value     int
+	}
+	b := testkit.Must(bucket.New[sensor, measurement](db.Collection("buckets"), timeseries.Days(nil), nil))
+	p := testkit.Must(series.New[sensor, measurement](db.Collection("blocks"), timeseries.Days(nil), nil))
+	s := testkit.Must(slots.New[sensor, int](db.Collection("slots"), timeseries.Days(nil), nil))
+	d := testkit.Must(approx.NewDistinct[sensor, int](db.Collection("days"), &approx.Options{Every: 1}))
+	for i, tenant := range []string{"a", "b"} {
+		key := sensor{tenant, 7}
+		testkit.Must(b.Append(ctx, key, measurement{at, i}))
+		testkit.OK(t, p.Append(ctx, key, measurement{at, i}))
+		testkit.OK(t, s.Set(ctx, key, at, i))
+		testkit.OK(t, d.Add(ctx, key, i, 10))
+	}
+	testkit.Must(d.Flush(ctx))
+	work := &mongopatterns.Work{Filter: testkit.D("series.tenant", "a")}
+	for name, archive := range map[string]func(target *mongo.Collection) (mongopatterns.Result, error){
+		"buckets": func(target *mongo.Collection) (mongopatterns.Result, error) {
+			return b.Archive(ctx, later, target, work)
+		},
+		"blocks": func(target *mongo.Collection) (mongopatterns.Result, error) {
+			return p.Archive(ctx, later, target, work)
+		},
+		"slots": func(target *mongo.Collection) (mongopatterns.Result, error) {
+			return s.Archive(ctx, later, target, work)
+		},
+	} {
+		result, err := archive(db.Collection("old " + name))
+		left := testkit.Find[bson.D](t, db.Collection(name), bson.D{})
+		if err != nil || result.Done != 1 || len(left) != 1 || testkit.Get(testkit.Get(left[0], "series").(bson.D), "tenant") != "b" {
+			t.Errorf("%s: %+v, %v, %v", name, result, err, left)
+		}
+	}
+	if e, err := d.Union(ctx, testkit.D("_id.tenant", "a")); err != nil || e.Count != 2 {
+		t.Errorf("%+v, %v", e, err)
 	}
 }
