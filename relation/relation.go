@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
 
@@ -101,8 +102,8 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	}
 	c.parents, c.children, c.links = c.parents.In(c.scope), c.children.In(c.scope), c.links.In(c.scope)
 	c.toChildren, c.toParents = c.directions()
-	c.parentDangles = func(ref bson.RawValue) bool { _, ok := dangling[ParentID](c.codec, ref); return ok }
-	c.childDangles = func(ref bson.RawValue) bool { _, ok := dangling[ChildID](c.codec, ref); return ok }
+	c.isParentID = func(ref bson.RawValue) bool { _, ok := asID[ParentID](c.codec, ref); return ok }
+	c.isChildID = func(ref bson.RawValue) bool { _, ok := asID[ChildID](c.codec, ref); return ok }
 	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}
@@ -191,16 +192,16 @@ func (c *core) applySettings() error {
 // directions are the two ways from a document to those at the other end of its links.
 func (c *core) directions() (toChildren, toParents end) {
 	if c.links != nil {
-		return end{coll: c.links, other: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
-			end{coll: c.links, other: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
+		return end{holder: c.links, target: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
+			end{holder: c.links, target: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
 	}
-	toChildren = end{other: c.children, from: "_id", field: c.ChildrenField, back: c.up, key: "_id", array: true}
-	toParents = end{other: c.parents, from: "_id", field: c.up, back: c.ChildrenField, key: c.KeyField, array: c.OwnersField != ""}
+	toChildren = end{target: c.children, from: "_id", field: c.ChildrenField, back: c.up, key: "_id", array: true}
+	toParents = end{target: c.parents, from: "_id", field: c.up, back: c.ChildrenField, key: c.KeyField, array: c.OwnersField != ""}
 	if c.ChildrenField != "" {
-		toChildren.coll = c.parents
+		toChildren.holder = c.parents
 	}
 	if c.up != "" {
-		toParents.coll = c.children
+		toParents.holder = c.children
 	}
 	return toChildren, toParents
 }
@@ -341,10 +342,10 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 	if err != nil {
 		return false, err
 	}
-	if c.toParents.coll != nil {
-		return exists(ctx, c.toParents.coll, c.toParents.link(id, p))
+	if c.toParents.holder != nil {
+		return maintain.Holds(ctx, c.toParents.holder, c.toParents.link(id, p))
 	}
-	return exists(ctx, c.parents, c.toChildren.link(p, id))
+	return maintain.Holds(ctx, c.parents, c.toChildren.link(p, id))
 }
 
 // DeleteParent deletes a parent and returns the number of children that it deleted. With Restrict it returns
