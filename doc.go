@@ -126,17 +126,25 @@
 //
 // # Tenants
 //
-// Several packages have Options.Scope, such as {tenant: "acme"}. A helper with it sees and writes only documents with these
+// Most packages have Options.Scope, such as {tenant: "acme"}. A helper with it sees and writes only documents with these
 // fields. Make one for each tenant.
 //   - Every document needs the fields, in all collections of the pattern, before the first call with a Scope. A
 //     document without them belongs to no tenant, and one with an array in them to several.
 //   - All programs that write the collections give the same fields. A helper without a Scope is not one for all tenants,
 //     because it stores documents without the fields.
+//   - Where your own code stores the documents, as with attribute, computed and extref, it stores the fields. A reference
+//     to a document of another tenant is one to a document that does not exist.
 //   - The server keeps each _id unique for all tenants together. One that another tenant has is ErrExists, or Failed, so
 //     choose ObjectIDs, or put the tenant into the _id.
 //   - Check, Repair and Adopt of one tenant read all documents that no index excludes. Where many tenants share a large
 //     collection, create one on the fields and _id.
-//   - Your own pipelines, such as a $lookup, and change streams are not restricted.
+//   - Your own pipelines, such as a $lookup, and your change streams are not restricted.
+//
+// Some packages have no Scope:
+//   - In bucket, series and slots each call names a series or takes Work.Filter. Make the tenant a part of the series,
+//     such as {tenant: "acme", sensor: 7}, and filter by {"series.tenant": "acme"}.
+//   - In approx each call names a key or takes a filter, so make the tenant a part of the key in the same way.
+//   - polymorphic only reads, by your filter, and timeseries has no I/O.
 //
 // # Collations
 //

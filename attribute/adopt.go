@@ -184,6 +184,9 @@ func (c *core) checkColumns(columns []Column) error {
 		return fault.Invalid("columns: the list is empty")
 	}
 	paths := []string{"_id", "_id", "Options.ArrayField", c.array}
+	for _, f := range c.coll.Scope().Fields() {
+		paths = append(paths, "Options.Scope", f.Name)
+	}
 	seen := map[[2]string]bool{}
 	for i, column := range columns {
 		option := fmt.Sprintf("columns[%d]", i)

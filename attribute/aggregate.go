@@ -42,14 +42,14 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 	if err != nil {
 		return mongo.Pipeline{expr.Op("$match", refused(err))}
 	}
-	return mongo.Pipeline{
+	return a.c.coll.Scope().Stages(mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
 		// One expression, because $set would write into the elements of an array.
 		set(sortField, expr.Let("hits", a.c.values(name, qualifier), expr.D(
 			"missing", expr.Op("$eq", "$$hits", bson.A{}), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
 		expr.Op("$sort", expr.D(sortField+".missing", 1, sortField+".value", direction, "_id", 1)),
 		expr.Op("$unset", sortField),
-	}
+	})
 }
 
 // FacetOptions narrows Facets.
@@ -130,7 +130,7 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 		filter = expr.And(filter, expr.D(a.c.keyPath, expr.Op("$in", keys)))
 		match = expr.Op("$and", match, expr.Op("$in", "$$o."+a.c.key, expr.Literal(keys)))
 	}
-	return mongo.Pipeline{
+	return a.c.coll.Scope().Stages(mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
 		expr.Op("$project", expr.D("entries", a.c.uniform(match))),
 		expr.Op("$unwind", "$entries"),
@@ -144,5 +144,5 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 				"sortBy", expr.D("count", -1, "_id.value", 1),
 				"output", expr.D("value", "$_id.value", "count", "$count"))))),
 		expr.Op("$sort", expr.D("_id.key", 1, "_id.qualifier", 1)),
-	}
+	})
 }

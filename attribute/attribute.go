@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
 
 var (
@@ -55,6 +57,12 @@ type Options struct {
 	// Copy makes Adopt and Unadopt keep the old form too, for readers that do not know the new one
 	// yet. Default false.
 	Copy bool
+
+	// Scope separates several tenants in the same collection. See Tenants in the manual of mongopatterns. Its fields are
+	// part of every filter and start every index. Your own code stores them in the documents. The values are strings,
+	// numbers and similar, which are stored as the driver encodes them without a registry. Null, an array or a regular
+	// expression is refused. A document of another tenant is not found. Default none: all documents of the collection.
+	Scope bson.D
 }
 
 // Index describes an index over the entries: {prefix…, key, qualifier, value,
@@ -113,11 +121,17 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (a *Attributes[ID, V]
 	if opts != nil {
 		o = *opts
 	}
+	o.Scope = slices.Clone(o.Scope)
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
+	of, err := scope.New(codec.Codec{}, o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	own := comment.On(coll).In(of)
 	c := &core{
-		coll: comment.On(coll), primary: cursor.Primary(comment.On(coll)),
+		coll: own, primary: cursor.Primary(own),
 		array: o.ArrayField, key: o.KeyField, value: o.ValueField, qualifier: o.QualifierField,
 		onCollision: o.OnCollision, keep: o.Copy,
 	}
@@ -141,7 +155,8 @@ func (o *Options) complete() error {
 	}
 	id := "_id"
 	return cmp.Or(
-		config.Apply(config.Name("_id", &id, id), config.Named("Options.ArrayField", &o.ArrayField, "attributes")),
+		config.Apply(append(config.Scope(o.Scope), config.Name("_id", &id, id),
+			config.Named("Options.ArrayField", &o.ArrayField, "attributes"))...),
 		config.Apply(
 			config.Name("Options.KeyField", &o.KeyField, "k"), config.Name("Options.ValueField", &o.ValueField, "v"),
 			config.Name("Options.QualifierField", &o.QualifierField, "")),
@@ -166,6 +181,9 @@ func (o *Options) checkIndexes() error {
 				if fieldpath.CheckDisjoint("", o.ArrayField, "", path) != nil {
 					return fmt.Errorf("%s: %w: %q overlaps Options.ArrayField", option, ErrTwoArrays, path)
 				}
+				if name, _, _ := strings.Cut(path, "."); slices.ContainsFunc(o.Scope, func(e bson.E) bool { return e.Key == name }) {
+					return fmt.Errorf("%s: %q is a field of Options.Scope, which starts each index", option, path)
+				}
 				if seen[path] {
 					return fmt.Errorf("%s: %q is given twice", option, path)
 				}
@@ -183,7 +201,7 @@ func (o *Options) checkIndexes() error {
 
 // Indexes returns the indexes of Options.Indexes, by collection; by default
 // {"attributes.k": 1, "attributes.v": 1}, or with QualifierField
-// {"attributes.k": 1, "attributes.u": 1, "attributes.v": 1}.
+// {"attributes.k": 1, "attributes.u": 1, "attributes.v": 1}. All begin with the scope.
 func (a *Attributes[ID, V]) Indexes() map[string][]mongo.IndexModel {
 	var models []mongo.IndexModel
 	for _, keys := range a.c.indexes {
@@ -203,7 +221,7 @@ func (c *core) keys(index Index) (keys bson.D) {
 	for _, path := range append(paths, index.Suffix...) {
 		keys = append(keys, expr.Element(path, 1))
 	}
-	return keys
+	return c.coll.Scope().Keys(keys)
 }
 
 // EnsureIndexes creates the Indexes that are missing. It drops nothing. If an index on the same
@@ -233,7 +251,7 @@ func twoArrays(err error) error {
 	return err
 }
 
-// ShardKey returns {_id: 1}, by collection, because every write of one document filters on it.
+// ShardKey returns the scope and {_id: 1}, by collection, because every write of one document filters on them.
 func (a *Attributes[ID, V]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{a.c.coll.Name(): expr.D("_id", 1)}
+	return map[string]bson.D{a.c.coll.Name(): a.c.coll.Scope().Keys(expr.D("_id", 1))}
 }

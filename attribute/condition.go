@@ -16,13 +16,13 @@ type Condition struct {
 }
 
 // Filter selects the documents that meet all of the conditions. Without conditions it selects all
-// documents.
+// documents of the scope.
 func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
 	filters := make([]bson.D, len(conditions))
 	for i, c := range conditions {
 		filters[i] = c.filter()
 	}
-	return and(filters...)
+	return a.c.coll.Scope().Match(and(filters...))
 }
 
 // Equals is met by an entry with this key and this value.

@@ -137,12 +137,12 @@ func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) ite
 // ValuesPipeline is the pipeline of Values; its documents are {_id, value, qualifier}.
 func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
 	name, qualifiers := key.name, key.qualifiers
-	return mongo.Pipeline{
+	return a.c.coll.Scope().Stages(mongo.Pipeline{
 		expr.Op("$match", expr.And(filter, a.c.has(name, qualifiers))),
 		expr.Op("$project", expr.D("entries", a.c.uniform(expr.Op("$and", a.c.valid("$$o"), a.c.keyed(name, qualifiers))))),
 		expr.Op("$unwind", "$entries"),
 		expr.Op("$project", expr.D("value", "$entries.value", "qualifier", "$entries.qualifier")),
-	}
+	})
 }
 
 func (c *core) aggregate(pipeline mongo.Pipeline) func(context.Context) (*mongo.Cursor, error) {

@@ -25,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -58,6 +59,12 @@ type Options struct {
 	// Then is the next level, computed from these targets and updated in the same transaction.
 	// Default nil.
 	Then Level
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
+	// are part of every filter and start every index. Your own code stores them in sources and targets. The values are
+	// strings, numbers and similar. Null, an array or a regular expression is refused. A target of another tenant is not
+	// found, and a source of another tenant does not count. Then must have the same Scope. Default none: all documents
+	// of the collections.
+	Scope bson.D
 	// Registry and BSON encode the IDs. By default BSON is what the client has. The client's registry cannot be read,
 	// so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
@@ -98,12 +105,12 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 	if err := config.Collections("sources", sources, "targets", targets); err != nil {
 		return nil, err
 	}
-	inner := &core{sources: comment.On(sources), targets: comment.On(targets), key: rule.KeyField, pipeline: rule.Pipeline, fields: rule.Empty}
+	inner := &core{key: rule.KeyField, pipeline: rule.Pipeline, fields: rule.Empty}
 	if opts != nil {
 		inner.Options = *opts
 	}
-	inner.codec = codec.Of(sources, inner.Registry, inner.BSON)
-	settings := []config.Setting{
+	inner.codec, inner.Scope = codec.Of(sources, inner.Registry, inner.BSON), slices.Clone(inner.Scope)
+	settings := append(config.Scope(inner.Scope),
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
 		config.Number("Options.Attempts", &inner.Attempts, 5, 1, 1<<20),
@@ -129,8 +136,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 				return errors.New("it has no fields")
 			}
 			return codec.Ordered(rule.Empty)
-		}),
-	}
+		}))
 	for _, field := range rule.Empty {
 		name := field.Key
 		settings = append(settings, config.Name("Rule.Empty", &name, ""))
@@ -144,8 +150,19 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 	if err := config.Apply(settings...); err != nil {
 		return nil, err
 	}
+	if err := config.Apply(append(config.Scope(inner.Scope), config.Named("Rule.KeyField", &inner.key, ""))...); err != nil {
+		return nil, err
+	}
+	of, err := scope.New(inner.codec, inner.Scope)
+	if err != nil {
+		return nil, err
+	}
+	inner.sources, inner.targets = comment.On(sources).In(of), comment.On(targets).In(of)
 	if inner.Then != nil && inner.Then.level().sources.Name() != targets.Name() {
 		return nil, fault.Invalid("Options.Then: it must be computed from %s", targets.Name())
+	}
+	if inner.Then != nil && inner.Then.level().sources.Scope().Label("") != of.Label("") {
+		return nil, fault.Invalid("Options.Then: it must have the same Scope")
 	}
 	if inner.empty, err = inner.codec.Document(rule.Empty); err != nil {
 		return nil, err
@@ -168,12 +185,15 @@ func (c *core) mentions(name string) bool {
 }
 
 // Indexes returns {key: 1} for the sources and {"computed.dirty": 1} for the targets, by collection
-// name.
+// name. Both begin with the scope. The second one holds only the marked targets.
 func (c *Computed[SourceID, ID, T]) Indexes() map[string][]mongo.IndexModel {
-	dirty := c.core.state("dirty")
+	of, dirty, marked := c.core.targets.Scope(), c.core.state("dirty"), options.Index().SetSparse(true)
+	if of != nil { // a sparse index would hold all documents with the fields of the scope
+		marked = options.Index().SetPartialFilterExpression(expr.D(dirty, expr.Op("$exists", true)))
+	}
 	return map[string][]mongo.IndexModel{
-		c.core.sources.Name(): {{Keys: expr.D(c.core.key, 1)}},
-		c.core.targets.Name(): {{Keys: expr.D(dirty, 1), Options: options.Index().SetSparse(true)}},
+		c.core.sources.Name(): {{Keys: of.Keys(expr.D(c.core.key, 1))}},
+		c.core.targets.Name(): {{Keys: of.Keys(expr.D(dirty, 1)), Options: marked}},
 	}
 }
 
@@ -194,10 +214,11 @@ func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err erro
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())
 }
 
-// ShardKey returns the recommended shard keys by collection name, which are KeyField for the
+// ShardKey returns the recommended shard keys by collection name, behind the scope, which are KeyField for the
 // sources and _id for the targets.
 func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{c.core.sources.Name(): expr.D(c.core.key, 1), c.core.targets.Name(): expr.D("_id", 1)}
+	of := c.core.targets.Scope()
+	return map[string]bson.D{c.core.sources.Name(): of.Keys(expr.D(c.core.key, 1)), c.core.targets.Name(): of.Keys(expr.D("_id", 1))}
 }
 
 // Change runs write, which inserts, changes, moves or deletes the sources with these _ids and no

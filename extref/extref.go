@@ -65,7 +65,7 @@ func New[ID, T any](source *mongo.Collection, targets []Target, opts *Options) (
 // own.
 //
 // Copy returns ErrInvalid if T is a struct without a copied field, or without the version field and
-// the copy has a version. If src is not the newest state when the document is inserted, the copy is
+// the copy has a version, or if src has another value in a field of Options.Scope. If src is not the newest state when the document is inserted, the copy is
 // behind. Pin prevents that.
 func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 	defer fault.In(&err, "extref.Copy")
@@ -85,6 +85,9 @@ func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 	}
 	doc, err := r.core.codec.Stored(src, compared...)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := r.core.source.Scope().Set(doc); err != nil {
 		return nil, err
 	}
 	s := r.core.state(doc)
@@ -147,12 +150,12 @@ func (r *Source[ID, T]) Filter(target string, id ID) (filter bson.D, err error) 
 	if err != nil {
 		return nil, err
 	}
-	return t.where(key), nil
+	return t.coll.Scope().Match(t.where(key)), nil
 }
 
 // Indexes returns the indexes by collection: for each target {key: 1, version: 1} of the copy, or
 // {key: 1} if it is Unversioned; {due: 1} on the outbox; and a unique index of Options.KeyField
-// on the source unless that is _id.
+// on the source unless that is _id. All begin with the scope.
 func (r *Source[ID, T]) Indexes() map[string][]mongo.IndexModel { return r.core.indexes() }
 
 // EnsureIndexes creates the indexes that are missing. If an index on the same keys has other
@@ -172,10 +175,10 @@ func (r *Source[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, r.core.source.Database(), r.core.indexes())
 }
 
-// ShardKey returns the shard key of the source, which is its key; "hashed" works as well. Targets
+// ShardKey returns the shard key of the source, which is the scope and then its key; "hashed" works as well. Targets
 // keep the shard keys they have, and the outbox stays unsharded.
 func (r *Source[ID, T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{r.core.source.Name(): expr.D(r.core.o.KeyField, 1)}
+	return map[string]bson.D{r.core.source.Name(): r.core.source.Scope().Keys(expr.D(r.core.o.KeyField, 1))}
 }
 
 // Copies makes copies for a target as C, a type of your own. C is a field in the struct of the

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
 
 // Options says how the source is kept and who propagates. With the zero value the source
@@ -35,7 +36,7 @@ type Options struct {
 
 	// Outbox makes Update write an entry to this collection instead of propagating. Call Drain to
 	// propagate. The collection serves only this source, because an entry's _id is the source's
-	// key. On a sharded cluster create it beforehand. Default nil.
+	// key, or with a Scope a document of the Scope and the key. On a sharded cluster create it beforehand. Default nil.
 	Outbox *mongo.Collection
 	// Lease is how long other workers leave alone an entry that a worker is propagating. If the
 	// work takes longer, it is done twice, which does no harm. It is between 1 millisecond and 24
@@ -44,6 +45,13 @@ type Options struct {
 	// Deferred makes Update change only the source; Watch or Propagate does the rest. It cannot
 	// be combined with Outbox. Default false.
 	Deferred bool
+
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
+	// are part of every filter, in the source, the targets, the outbox and the tokens of Watch, and start every index.
+	// Your own code stores them in sources and targets. The values are strings, numbers and similar. Null, an array or
+	// a regular expression is refused. An update with another value is ErrInvalid, and a source of another tenant is not
+	// found, also by a copy that refers to it. Default none: all documents of the collections.
+	Scope bson.D
 
 	// Registry and BSON encode IDs, sources and updates. By default BSON is what the client has. The client's registry
 	// cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the
@@ -100,12 +108,12 @@ type Field struct {
 
 // configure checks options and targets, completes them, and makes the core.
 func configure(source *mongo.Collection, targets []Target, opts *Options) (*core, error) {
-	c := &core{source: comment.On(source)}
+	c := &core{}
 	o := &c.o
 	if opts != nil {
 		*o = *opts
 	}
-	c.outbox = comment.On(o.Outbox)
+	o.Scope = slices.Clone(o.Scope)
 	known := []any{"source", source}
 	if o.Outbox != nil {
 		known = append(known, "Options.Outbox", o.Outbox)
@@ -113,22 +121,28 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	if err := config.Collections(known...); err != nil {
 		return nil, err
 	}
-	err := config.Apply(
+	touch := hold.Field
+	err := config.Apply(append(config.Scope(o.Scope), config.Path(hold.Field, &touch, ""),
 		config.Named("Options.KeyField", &o.KeyField, "_id"),
 		config.Name("Options.VersionField", &o.VersionField, "version"),
 		refuse("Options.VersionField", o.VersionField == hold.Field, "%q is taken", hold.Field),
 		config.Number("Options.Lease", (*int64)(&o.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
 		refuse("Options.Deferred", o.Deferred && o.Outbox != nil, "not together with Options.Outbox"),
-		refuse("targets", len(targets) == 0, "none"))
+		refuse("targets", len(targets) == 0, "none"))...)
 	if err != nil {
 		return nil, err
 	}
+	c.codec = codec.Of(source, o.Registry, o.BSON)
+	of, err := scope.New(c.codec, o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	c.source, c.outbox = comment.On(source).In(of), comment.On(o.Outbox).In(of)
 	for i, t := range targets {
-		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i), coll: comment.On(t.Collection)}, known); err != nil {
+		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i), coll: comment.On(t.Collection).In(of)}, known); err != nil {
 			return nil, err
 		}
 	}
-	c.codec = codec.Of(source, o.Registry, o.BSON)
 	c.primary = cursor.Primary(c.source)
 	c.derive()
 	return c, nil
@@ -174,6 +188,9 @@ func (c *core) add(t *target, known []any) error {
 		return err
 	}
 	var beside [][]string // options and paths
+	for _, e := range c.o.Scope {
+		beside = append(beside, []string{"Options.Scope", e.Key})
+	}
 	if own {
 		beside = [][]string{{"Options.VersionField", c.o.VersionField}, {"Options.KeyField", c.o.KeyField}}
 		for i, f := range t.Fields {

@@ -3,6 +3,7 @@ package extref
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,7 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The fields of an entry; its _id is the source's key.
+// The fields of an entry.
 const (
 	changeField   = "change" // identifies the newest change: an entry is removed only if it is still as it was read
 	sinceField    = "since"
@@ -30,10 +31,29 @@ const (
 
 const maxBackoff = 10 * time.Minute
 
+// entryID is the _id of a source's entry: the source's key, or with a scope a document of the scope and the key as its
+// _id, because each tenant may have a source with the same natural key.
+func (c *core) entryID(key bson.RawValue) bson.RawValue {
+	if c.outbox.Scope() == nil {
+		return key
+	}
+	of := append(slices.Clip(c.outbox.Scope().Fields()), value.Element{Name: "_id", Value: key})
+	return value.Embedded(value.With(value.Document(), of...))
+}
+
+// sourceOf is the key in the _id of an entry. An entry from before the scope has the key alone.
+func (c *core) sourceOf(id bson.RawValue) bson.RawValue {
+	doc, ok := id.DocumentOK()
+	if key := doc.Lookup("_id"); ok && c.outbox.Scope() != nil && key.Type != 0 {
+		return key
+	}
+	return id
+}
+
 // enqueue writes the source's entry, within the transaction of its change. Changes that are not
 // propagated yet share one entry, because only the newest state is propagated.
 func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
-	_, err := fault.One(c.outbox.UpdateOne(ctx, expr.D("_id", value.Equal(key)), mongo.Pipeline{expr.Op("$set", expr.D(
+	_, err := fault.One(c.outbox.UpdateOne(ctx, expr.D("_id", value.Equal(c.entryID(key))), mongo.Pipeline{expr.Op("$set", expr.D(
 		attemptsField, 0, changeField, bson.NewObjectID(), dueField, "$$NOW",
 		sinceField, expr.IfNull(expr.Field(sinceField), "$$NOW"), errorField, "$$REMOVE",
 	))}, options.UpdateOne().SetUpsert(true)))
@@ -49,7 +69,7 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 // If a source or a document fails, its entry keeps the error and is tried again after a while, at
 // most 10 minutes, until it succeeds. Drain continues with the others. Result.Failures names those
 // that failed. So does a query of the entries, which have the form {_id: the source's key, since,
-// due, attempts, error}. due is when a worker may take the entry, with the index {due: 1}, and
+// due, attempts, error}; with a Scope the _id is {the Scope's fields, _id: the source's key}. due is when a worker may take the entry, with the index {due: 1}, and
 // error exists after a failure. All times are by the server's clock. Any other error of the server
 // ends Drain; then call it again.
 //
@@ -111,13 +131,13 @@ func inner(w mongopatterns.Work) *mongopatterns.Work {
 // drainEntry propagates the source of an entry and removes the entry, or stores the error and the
 // time of the next attempt in it.
 func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
-	key := entry.Lookup("_id")
-	done, err := c.propagateOne(ctx, key, w, nil)
+	id := entry.Lookup("_id")
+	done, err := c.propagateOne(ctx, c.sourceOf(id), w, nil)
 	maintain.Add(result, done)
 	if err != nil {
 		return err
 	}
-	as := expr.D("_id", value.Equal(key), changeField, nil) // another program may store an entry without it
+	as := expr.D("_id", value.Equal(id), changeField, nil) // another program may store an entry without it
 	if change := entry.Lookup(changeField); change.Type != 0 {
 		as[1].Value = value.Equal(change)
 	}

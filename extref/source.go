@@ -104,17 +104,17 @@ func (c *core) target(name string) (*target, error) {
 func (c *core) indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
 	if c.outbox != nil {
-		out[c.outbox.Name()] = []mongo.IndexModel{{Keys: expr.D(dueField, 1)}}
+		out[c.outbox.Name()] = []mongo.IndexModel{{Keys: c.outbox.Scope().Keys(expr.D(dueField, 1))}}
 	}
 	for _, t := range c.targets {
 		keys, name := expr.D(t.path(t.IDField), 1), t.coll.Name()
 		if !t.Unversioned {
 			keys = append(keys, expr.Element(t.path(t.VersionField), 1))
 		}
-		out[name] = append(out[name], mongo.IndexModel{Keys: keys})
+		out[name] = append(out[name], mongo.IndexModel{Keys: t.coll.Scope().Keys(keys)})
 	}
 	if name := c.source.Name(); c.o.KeyField != "_id" {
-		key := mongo.IndexModel{Keys: expr.D(c.o.KeyField, 1), Options: options.Index().SetUnique(true)}
+		key := mongo.IndexModel{Keys: c.source.Scope().Keys(expr.D(c.o.KeyField, 1)), Options: options.Index().SetUnique(true)}
 		out[name] = append(out[name], key)
 	}
 	return out

@@ -33,7 +33,7 @@ var firstPause, maxPause = 50 * time.Millisecond, 2 * time.Second // tests short
 // WatchOptions configures Watch. All callbacks may be nil.
 type WatchOptions struct {
 	// Name is the _id of the document in tokens. A watcher continues from the token that the
-	// last one with the same Name saved. Default: "database.collection" of the source.
+	// last one with the same Name saved. Default: "database.collection" of the source, and the Scope.
 	Name string
 	// MaxAwait is how long the server waits for an event before it returns an empty batch. Default
 	// 0: the server's default, 1 second.
@@ -64,6 +64,9 @@ type WatchOptions struct {
 // opens a new stream, reconciles all copies with one Repair, and then applies the stream. Run Watch in one process; a
 // second one repeats the work, which does no harm.
 //
+// With Options.Scope the stream has only the events of the tenant. The server selects them, and reads the source of
+// each update for it, so the streams of many tenants make it do all of that once for each of them.
+//
 // Watch does not follow deletions of sources or changes of a natural key, after which the copies
 // dangle. Use Delete, and Check to find them. Nor does it see a write to a copy, which is not an
 // event of the source; Check finds it.
@@ -77,7 +80,7 @@ type WatchOptions struct {
 func (r *Source[ID, T]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	ctx = comment.Call(ctx, "extref.Watch")
 	defer fault.In(&err, "extref.Watch")
-	return r.core.watch(ctx, comment.On(tokens), opts)
+	return r.core.watch(ctx, comment.On(tokens).In(r.core.source.Scope()), opts)
 }
 
 type watcher struct {
@@ -108,7 +111,7 @@ func (c *core) watch(ctx context.Context, tokens *comment.Collection, opts *Watc
 	if w.o.MaxAwait < 0 {
 		return fault.Invalid("WatchOptions.MaxAwait: it must not be negative")
 	}
-	w.o.Name = cmp.Or(w.o.Name, c.source.Database().Name()+"."+c.source.Name())
+	w.o.Name = cmp.Or(w.o.Name, c.source.Scope().Label(c.source.Database().Name()+"."+c.source.Name()))
 	w.work, _ = maintain.Of(nil, 0)
 	defer func() { err = fault.Unknown(err) }() // changes may have been applied
 	for {
@@ -204,10 +207,20 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	if w.o.MaxAwait > 0 {
 		opts.SetMaxAwaitTime(w.o.MaxAwait)
 	}
+	kinds := expr.D("operationType", expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"}))
+	if fields := w.source.Scope().Fields(); len(fields) > 0 {
+		// The server looks up what an update has changed, and keeps the events of the tenant.
+		opts.SetFullDocument(options.UpdateLookup)
+		var ours bson.D
+		for _, f := range fields {
+			ours = append(ours, expr.Element("fullDocument."+f.Name, value.Equal(f.Value)))
+		}
+		kinds = append(kinds, expr.Element("$or", bson.A{ours, expr.D("operationType", "invalidate")}))
+	}
 	const update = "$updateDescription."
 	// A change stream needs read concern majority; the client's may be another.
-	return w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
-		expr.Op("$match", expr.D("operationType", expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"}))),
+	return w.source.In(nil).Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
+		expr.Op("$match", kinds),
 		expr.Op("$project", expr.D("kind", "$operationType", "id", "$documentKey._id", "paths", expr.Op("$concatArrays",
 			expr.Map(expr.Op("$objectToArray", expr.IfNull(update+"updatedFields", bson.D{})), "field", "$$field.k"),
 			expr.IfNull(update+"removedFields", bson.A{}),

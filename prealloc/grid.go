@@ -24,6 +24,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -125,6 +126,11 @@ type Options struct {
 	HolderField, UntilField string
 	// Flat says that the cells are directly in CellsField, without sections. Default false.
 	Flat bool
+	// Scope separates several tenants in the same collection. See Tenants in the manual of mongopatterns. Its fields are
+	// part of every filter, start the shard key and are stored in every new grid. The values are strings, numbers and
+	// similar. Null, an array or a regular expression is refused. Insert with another value is ErrInvalid, and a grid of
+	// another tenant is not found. Default none: all documents of the collection.
+	Scope bson.D
 	// Registry and BSON encode IDs and holders. By default BSON is what the client has. The client's registry cannot be
 	// read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
@@ -140,17 +146,23 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[H]("H")); err != nil {
 		return nil, err
 	}
-	c := core{coll: comment.On(coll)}
+	var c core
 	if opts != nil {
 		c.Options = *opts
 	}
+	c.Scope = slices.Clone(c.Scope)
 	c.codec = codec.Of(coll, c.Registry, c.BSON)
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
-	if err := config.Apply(config.Named("Options.CellsField", &c.CellsField, "cells")); err != nil {
+	if err := config.Apply(append(config.Scope(c.Scope), config.Named("Options.CellsField", &c.CellsField, "cells"))...); err != nil {
 		return nil, err
 	}
+	of, err := scope.New(c.codec, c.Scope)
+	if err != nil {
+		return nil, err
+	}
+	c.coll = comment.On(coll).In(of)
 	if err := config.Apply(
 		config.Name("Options.HolderField", &c.HolderField, "by"),
 		config.Name("Options.UntilField", &c.UntilField, "until")); err != nil {
@@ -182,9 +194,9 @@ func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
 	return g.core.codec.Agree(ctx, g.core.coll, reflect.TypeFor[ID](), reflect.TypeFor[H]())
 }
 
-// ShardKey returns the recommended shard key, _id, by collection name.
+// ShardKey returns the recommended shard key, which is the scope and then _id, by collection name.
 func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{g.core.coll.Name(): expr.D("_id", 1)}
+	return map[string]bson.D{g.core.coll.Name(): g.core.coll.Scope().Keys(expr.D("_id", 1))}
 }
 
 // Insert stores a grid with these cells, all free, in this order. fields holds the other fields of
@@ -360,7 +372,7 @@ func (g *Grids[ID, H]) CountsPipeline() mongo.Pipeline { return g.core.countsPip
 
 // Filter selects a grid.
 func (g *Grids[ID, H]) Filter(id ID) bson.D {
-	return expr.D("_id", g.core.codec.Condition(id))
+	return g.core.coll.Scope().Match(expr.D("_id", g.core.codec.Condition(id)))
 }
 
 // A core does the work of Grids on BSON.

@@ -17,6 +17,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -28,12 +30,13 @@ type core struct {
 	parents, children     *comment.Collection
 	links                 *comment.Collection // nil without Options.Links
 	codec                 codec.Codec
+	scope                 *scope.Scope
 	up                    string // the child's field with its parent or parents, "" for none
 	toChildren, toParents end
 	self                  bool // parents and children are one collection
 	undirected            bool // and their arrays one field
 
-	parentDangles, childDangles func(ref bson.RawValue) bool // dangling with their IDs
+	isParentID, isChildID func(ref bson.RawValue) bool // whether asID takes it
 }
 
 // collections returns all collections with documents or references.
@@ -44,12 +47,12 @@ func (c *core) collections() []*comment.Collection {
 	return []*comment.Collection{c.parents, c.children, c.links}
 }
 
-// end is the place of references to documents of other: field in the documents of coll, which is
+// end is the place of references to documents of target: field in the documents of holder, which is
 // nil if there are no such references. from identifies where a reference comes from: _id, or the
-// other field of a link. key is the field of other that references hold. back is the field in
-// which the documents of other refer back, or "".
+// other field of a link. key is the field of target that references hold. back is the field in
+// which the documents of target refer back, or "".
 type end struct {
-	coll, other            *comment.Collection
+	holder, target         *comment.Collection
 	from, field, back, key string
 	array                  bool
 }
@@ -70,13 +73,13 @@ func (e end) named(id bson.RawValue) bson.D { return expr.D(e.key, value.Equal(i
 // drop removes references from the documents that a filter selects.
 func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
 	switch {
-	case e.coll == nil:
+	case e.holder == nil:
 	case e.between():
-		_, err = fault.Many(e.coll.DeleteMany(ctx, filter))
+		_, err = fault.Many(e.holder.DeleteMany(ctx, filter))
 	case e.array:
-		_, err = fault.Many(e.coll.UpdateMany(ctx, e.list(filter), expr.Op("$pull", in(e.field, ids))))
+		_, err = fault.Many(e.holder.UpdateMany(ctx, e.list(filter), expr.Op("$pull", in(e.field, ids))))
 	default:
-		_, err = fault.Many(e.coll.UpdateMany(ctx, e.single(filter), expr.Op("$unset", expr.D(e.field, ""))))
+		_, err = fault.Many(e.holder.UpdateMany(ctx, e.single(filter), expr.Op("$unset", expr.D(e.field, ""))))
 	}
 	return err
 }
@@ -95,17 +98,17 @@ func (e end) single(filter bson.D) bson.D {
 // entry.
 func (e end) of(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
 	if e.between() {
-		return linked(ctx, e.coll, e.from, ids, e.field)
+		return linked(ctx, e.holder, e.from, ids, e.field)
 	}
-	return referred(ctx, e.coll, "_id", ids, e.field)
+	return referred(ctx, e.holder, "_id", ids, e.field)
 }
 
 // by returns the documents that refer to each of the IDs, by value.Key of the ID.
 func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
 	if e.between() {
-		return linked(ctx, e.coll, e.field, ids, e.from)
+		return linked(ctx, e.holder, e.field, ids, e.from)
 	}
-	return referred(ctx, e.coll, e.field, ids, "_id")
+	return referred(ctx, e.holder, e.field, ids, "_id")
 }
 
 // referred returns the references in a field of the documents that have each of the IDs in key; without a field it
@@ -182,9 +185,9 @@ func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
 	return out, nil
 }
 
-// dangling returns a reference to no document as an ID. ok is false if it is malformed: ID cannot hold it, so it is
+// asID returns a reference to no document as an ID. ok is false if it is malformed: ID cannot hold it, so it is
 // probably one of another type, or it is a document, and probably the child itself.
-func dangling[ID any](c codec.Codec, ref bson.RawValue) (id ID, ok bool) {
+func asID[ID any](c codec.Codec, ref bson.RawValue) (id ID, ok bool) {
 	if ref.Type == bson.TypeEmbeddedDocument {
 		return id, false
 	}
@@ -192,12 +195,12 @@ func dangling[ID any](c codec.Codec, ref bson.RawValue) (id ID, ok bool) {
 	return id, err == nil
 }
 
-// dangles is dangling for the references of an end.
-func (c *core) dangles(e end, ref bson.RawValue) bool {
+// isID reports whether asID takes a reference of an end.
+func (c *core) isID(e end, ref bson.RawValue) bool {
 	if e == c.toChildren {
-		return c.childDangles(ref)
+		return c.isChildID(ref)
 	}
-	return c.parentDangles(ref)
+	return c.isParentID(ref)
 }
 
 // distinct returns IDs in their order without repetitions.
@@ -231,20 +234,12 @@ func in(field string, ids []bson.RawValue) bson.D {
 
 func malformed(id bson.RawValue) bool { return value.CheckID(id) != nil }
 
-// missing replaces ErrNoDocuments by absent, for this ID.
-func missing(id bson.RawValue, err, absent error) error {
+// orAbsent replaces ErrNoDocuments by absent, for this ID.
+func orAbsent(id bson.RawValue, err, absent error) error {
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.Of(id, absent)
 	}
 	return err
-}
-
-func exists(ctx context.Context, coll *comment.Collection, filter bson.D) (bool, error) {
-	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(expr.D("_id", 1))).Err()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // link writes the parent first, so that all links of it conflict. Documents of Links are upserts,
@@ -284,7 +279,7 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		return err
 	}
 	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
-	missing := false
+	lacking := false
 	for _, id := range children {
 		docs := found.of(id)
 		if docs == nil {
@@ -302,10 +297,10 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 			case len(owners) >= c.MaxCount:
 				return fault.Of(id, ErrFull)
 			}
-			missing = true
+			lacking = true
 		}
 	}
-	if !missing {
+	if !lacking {
 		return nil
 	}
 	// The reason does not hold any more: try again.
@@ -367,7 +362,7 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 	if err != nil || result.MatchedCount == 1 {
 		return err
 	}
-	found, err := exists(ctx, cursor.Primary(c.parents), byID(p))
+	found, err := maintain.Holds(ctx, cursor.Primary(c.parents), byID(p))
 	switch {
 	case err != nil:
 		return err
@@ -400,7 +395,7 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 	set := expr.Op("$set", expr.D(c.OwnerField, to))
 	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(expr.D(c.OwnerField, 1)))).Raw()
 	if err != nil || c.ChildrenField == "" {
-		return missing(one[0], err, ErrNoChild)
+		return orAbsent(one[0], err, ErrNoChild)
 	}
 	if from := before.Lookup(c.OwnerField); !malformed(from) && value.Key(from) != value.Key(to) {
 		if err := c.toChildren.drop(ctx, byID(from), one...); err != nil {
@@ -481,7 +476,7 @@ func (c *core) writeParent(ctx context.Context, p, child bson.RawValue) error {
 	if c.ChildrenField != "" {
 		return c.add(ctx, p, []bson.RawValue{child})
 	}
-	return missing(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
+	return orAbsent(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
 }
 
 // A role is that of a document which is deleted: parent or child.
@@ -514,9 +509,9 @@ func (c *core) delete(ctx context.Context, which any, policy mongopatterns.Delet
 
 // deleteIn is delete within the transaction.
 func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy, as role) (children int64, err error) {
-	doc, err := fault.Single(as.refs.other.FindOneAndDelete(ctx, as.refs.named(id))).Raw()
+	doc, err := fault.Single(as.refs.target.FindOneAndDelete(ctx, as.refs.named(id))).Raw()
 	if err != nil {
-		return 0, missing(id, err, as.absent)
+		return 0, orAbsent(id, err, as.absent)
 	}
 	own := references(doc, as.refs.back)
 	switch policy {
@@ -536,8 +531,8 @@ func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatte
 // checkNone refuses a deleted document with references: own, which it held itself, or others to it.
 func (e end) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawValue) (err error) {
 	referenced := len(own) > 0
-	if !referenced && e.coll != nil {
-		if referenced, err = exists(ctx, e.coll, e.to(id)); err != nil {
+	if !referenced && e.holder != nil {
+		if referenced, err = maintain.Holds(ctx, e.holder, e.to(id)); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func (r *Relation[ParentID, ChildID, T]) Check(ctx context.Context, work *mongop
 	c := r.core
 	var all []iter.Seq2[mongopatterns.Problem, error]
 	for _, e := range c.ends(work) {
-		all = append(all, maintain.Check(ctx, e.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+		all = append(all, maintain.Check(ctx, e.holder, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 			return c.check(ctx, e, batch)
 		}))
 	}
@@ -69,7 +69,7 @@ func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatte
 		return found, err
 	}
 	if len(batch) == 1 {
-		return []mongopatterns.Problem{{Pattern: "relation", Kind: mongopatterns.Malformed, Collection: e.coll.Name(),
+		return []mongopatterns.Problem{{Pattern: "relation", Kind: mongopatterns.Malformed, Collection: e.holder.Name(),
 			ID: batch[0].Lookup("_id"), Field: e.field, Have: batch[0].Lookup(e.field), Detail: err.Error()}}, nil
 	}
 	var all []mongopatterns.Problem
@@ -119,7 +119,7 @@ func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongo
 		return result, err
 	}
 	for _, e := range c.ends(work) {
-		one, err := maintain.Run(ctx, e.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		one, err := maintain.Run(ctx, e.holder, work, e.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			problems, err := c.examine(ctx, e, batch)
 			if err != nil {
 				return err
@@ -151,8 +151,8 @@ func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongo
 func (c *core) ends(work *mongopatterns.Work) (out []end) {
 	for _, e := range []end{c.toChildren, c.toParents} {
 		switch {
-		case e.coll == nil:
-		case len(out) > 0 && (c.undirected || work != nil && work.Filter != nil && e.coll.Name() != out[0].coll.Name()):
+		case e.holder == nil:
+		case len(out) > 0 && (c.undirected || work != nil && work.Filter != nil && e.holder.Name() != out[0].holder.Name()):
 		default:
 			out = append(out, e)
 		}
@@ -174,7 +174,7 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 	for _, doc := range batch {
 		ids = append(ids, references(doc, e.field)...)
 	}
-	named, err := referred(ctx, cursor.Primary(e.other), e.key, ids, e.back)
+	named, err := referred(ctx, cursor.Primary(e.target), e.key, ids, e.back)
 	if err != nil {
 		return nil, err
 	}
@@ -191,12 +191,12 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 	for _, doc := range batch {
 		self := value.Key(doc.Lookup("_id"))
 		found := func(kind mongopatterns.ProblemKind, have bson.RawValue, detail string) {
-			out = append(out, mongopatterns.Problem{Pattern: "relation", Kind: kind, Collection: e.coll.Name(),
+			out = append(out, mongopatterns.Problem{Pattern: "relation", Kind: kind, Collection: e.holder.Name(),
 				ID: doc.Lookup("_id"), Field: e.field, Have: have, Detail: detail})
 		}
 		v, all := doc.Lookup(e.field), references(doc, e.field)
-		missing := v.Type == 0 || v.Type == bson.TypeNull
-		if isArray := v.Type == bson.TypeArray; !missing && isArray != e.array || e.between() && len(all) == 0 {
+		missingField := v.Type == 0 || v.Type == bson.TypeNull
+		if isArray := v.Type == bson.TypeArray; !missingField && isArray != e.array || e.between() && len(all) == 0 {
 			found(mongopatterns.Malformed, v, "")
 			continue
 		}
@@ -208,12 +208,12 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			key := value.Key(id)
 			_, ok := named[key]
 			switch {
-			case malformed(id), !ok && !c.dangles(e, id):
+			case malformed(id), !ok && !c.isID(e, id):
 				found(mongopatterns.Malformed, id, "")
 			case seen[key]:
 				found(mongopatterns.Duplicate, id, "")
 			case !ok:
-				found(mongopatterns.Dangling, id, "no such document in "+e.other.Name())
+				found(mongopatterns.Dangling, id, "no such document in "+e.target.Name())
 			case e.back != "" && !links[[2]string{self, key}]:
 				found(OneSided, id, e.back+" of it has no such reference")
 			}
@@ -262,7 +262,7 @@ func suspects(problems []mongopatterns.Problem) (ids []bson.RawValue) {
 
 // again reads documents and examines them, in the transaction of ctx if it has one.
 func (c *core) again(ctx context.Context, e end, ids ...bson.RawValue) (batch []bson.Raw, problems []mongopatterns.Problem, err error) {
-	found, err := read[bson.Raw](ctx, e.coll, "_id", ids, nil, e.scan().Projection)
+	found, err := read[bson.Raw](ctx, e.holder, "_id", ids, nil, e.scan().Projection)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -309,11 +309,11 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	switch {
 	case dry:
 	case e.between():
-		_, err = fault.One(e.coll.DeleteOne(ctx, byID(id)))
+		_, err = fault.One(e.holder.DeleteOne(ctx, byID(id)))
 	case len(after) == len(before):
-		err = hold.Documents(ctx, e.coll, byID(id))
+		err = hold.Documents(ctx, e.holder, byID(id))
 	case e.array:
-		_, err = fault.One(e.coll.UpdateOne(ctx, byID(id), expr.Op("$set", expr.D(e.field, after))))
+		_, err = fault.One(e.holder.UpdateOne(ctx, byID(id), expr.Op("$set", expr.D(e.field, after))))
 	default:
 		err = e.drop(ctx, byID(id), id)
 	}
@@ -525,6 +525,10 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 		if c.up != "" {
 			doc = doc[:len(doc)-1]
 		}
+		// The embedded child may lack the scope.
+		fields = slices.DeleteFunc(fields, func(e bson.E) bool {
+			return c.scope.Has(e.Key) && !slices.ContainsFunc(doc, func(own bson.E) bool { return own.Key == e.Key })
+		})
 		return err == nil && maps.Equal(content(doc), content(fields)) &&
 			(c.up == "" || slices.ContainsFunc(references(stored, c.up), same))
 	}), nil
@@ -553,7 +557,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 	if err != nil {
 		return nil, err
 	}
-	shared, err := exists(ctx, c.parents, append(in(c.ChildrenField, ids), expr.Element("_id", expr.Op("$ne", p))))
+	shared, err := maintain.Holds(ctx, c.parents, append(in(c.ChildrenField, ids), expr.Element("_id", expr.Op("$ne", p))))
 	if err != nil {
 		return nil, err
 	}
@@ -577,7 +581,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		if err != nil {
 			return nil, err
 		}
-		embedded, err := codec.Codec{}.Value(doc)
+		embedded, err := codec.Codec{}.Value(slices.DeleteFunc(doc, func(e bson.E) bool { return c.scope.Has(e.Key) }))
 		if err != nil {
 			return nil, err
 		}

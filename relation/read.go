@@ -12,9 +12,11 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -40,6 +42,9 @@ type Joined[ID, T any] struct {
 type FetchOptions struct {
 	// Projection is that of the driver's Find, and must keep the _id. Default nil: all fields.
 	Projection any
+	// Scope selects the documents of a tenant, as that of Options. An _id of another tenant dangles. Default none: all
+	// documents of the collection.
+	Scope bson.D
 	// Registry encodes the _ids. The client's registry cannot be read, so set it if your client has one of its own that
 	// encodes ID, because otherwise Fetch asks for other _ids and finds no document. Default nil: the driver's.
 	Registry *bson.Registry
@@ -67,7 +72,14 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 	if err != nil {
 		return joined, err
 	}
-	found, err := read[T](ctx, comment.On(coll), "_id", raw, nil, o.Projection)
+	if err := config.Apply(config.Scope(slices.Clone(o.Scope))...); err != nil {
+		return joined, err
+	}
+	of, err := scope.New(c.codec, o.Scope)
+	if err != nil {
+		return joined, err
+	}
+	found, err := read[T](ctx, comment.On(coll).In(of), "_id", raw, nil, o.Projection)
 	if err != nil {
 		return joined, err
 	}
@@ -157,13 +169,13 @@ func read[T any](ctx context.Context, coll *comment.Collection, key string, ids 
 	return f, nil
 }
 
-// arranged returns the documents that references name, in the order of the references. dangling decides what the
-// others are.
-func arranged[ID, T any](refs []bson.RawValue, found found[T], dangling func(id bson.RawValue) (ID, bool)) (joined Joined[ID, T]) {
+// arranged returns the documents that references name, in the order of the references. A reference to no document
+// dangles if asID takes it, and else it is malformed.
+func arranged[ID, T any](refs []bson.RawValue, found found[T], asID func(id bson.RawValue) (ID, bool)) (joined Joined[ID, T]) {
 	for _, id := range refs {
 		docs := found.of(id)
 		if docs == nil {
-			if lost, ok := dangling(id); ok {
+			if lost, ok := asID(id); ok {
 				joined.Dangling = append(joined.Dangling, lost)
 			} else {
 				joined.Malformed = append(joined.Malformed, id)
@@ -214,7 +226,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 		return nil, err
 	}
 	out := make([]Joined[ChildID, T], len(ids))
-	if c.toChildren.coll == nil {
+	if c.toChildren.holder == nil {
 		sort := c.Sort
 		if c.OwnerField != "" { // the index's order; with OwnersField a child would have only one place in it
 			sort = append(expr.D(c.up, 1), sort...)
@@ -243,7 +255,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 		if must && !ok && c.links == nil {
 			return nil, fault.Of(id, mongopatterns.ErrNoParent)
 		}
-		out[i] = arranged(all, found, func(id bson.RawValue) (ChildID, bool) { return dangling[ChildID](c.codec, id) })
+		out[i] = arranged(all, found, func(id bson.RawValue) (ChildID, bool) { return asID[ChildID](c.codec, id) })
 	}
 	return out, nil
 }
@@ -280,7 +292,7 @@ func (r *Relation[ParentID, ChildID, T]) Parents(ctx context.Context, child Chil
 		return nil, err
 	}
 	find := c.toParents.of
-	if c.toParents.coll == nil {
+	if c.toParents.holder == nil {
 		find = c.toChildren.by
 	}
 	found, err := find(ctx, id)
@@ -294,16 +306,8 @@ func (r *Relation[ParentID, ChildID, T]) Parents(ctx context.Context, child Chil
 	return decoded[ParentID](c, all)
 }
 
-// ParentsFilter selects the parents with a child in their ChildrenField.
-func (r *Relation[ParentID, ChildID, T]) ParentsFilter(child ChildID) bson.D {
-	return r.core.filter(r.core.ChildrenField, child)
-}
-
 // ChildrenFilter selects the children that name a parent in their OwnerField or OwnersField.
 func (r *Relation[ParentID, ChildID, T]) ChildrenFilter(parent ParentID) bson.D {
-	return r.core.filter(r.core.up, parent)
-}
-
-func (c *core) filter(field string, id any) bson.D {
-	return expr.D(field, c.codec.Condition(id))
+	c := r.core
+	return c.scope.Match(expr.D(c.up, c.codec.Condition(parent)))
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
 
 var (
@@ -60,6 +62,12 @@ type Options struct {
 	// Children, return the children of a parent, such as {at: -1}. Their index ends with it.
 	// Default {_id: -1}.
 	Sort bson.D
+	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
+	// are part of every filter, start every index and are stored in every new child and link; children that are embedded
+	// in a parent lack them. The values are strings, numbers and similar. Null, an array or a regular expression is
+	// refused. A child with another value is ErrInvalid, a parent or child of another tenant is not found, and a
+	// reference to it dangles. Default none: all documents of the collections.
+	Scope bson.D
 	// Registry and BSON encode the IDs and the children. By default BSON is what the client has. The client's registry
 	// cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the
 	// driver's.
@@ -84,14 +92,18 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if opts != nil {
 		c.Options = *opts
 	}
-	c.links = comment.On(c.Links)
+	c.links, c.Scope = comment.On(c.Links), slices.Clone(c.Scope)
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
 	c.codec = codec.Of(parents, c.Registry, c.BSON)
+	if c.scope, err = scope.New(c.codec, c.Scope); err != nil {
+		return nil, err
+	}
+	c.parents, c.children, c.links = c.parents.In(c.scope), c.children.In(c.scope), c.links.In(c.scope)
 	c.toChildren, c.toParents = c.directions()
-	c.parentDangles = func(ref bson.RawValue) bool { _, ok := dangling[ParentID](c.codec, ref); return ok }
-	c.childDangles = func(ref bson.RawValue) bool { _, ok := dangling[ChildID](c.codec, ref); return ok }
+	c.isParentID = func(ref bson.RawValue) bool { _, ok := asID[ParentID](c.codec, ref); return ok }
+	c.isChildID = func(ref bson.RawValue) bool { _, ok := asID[ChildID](c.codec, ref); return ok }
 	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}
@@ -122,8 +134,6 @@ func (c *core) checkReferences() error {
 		return fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
 	case slices.Contains([]string{c.ChildrenField, c.up, c.ParentField, c.ChildField}, "_id"):
 		return fault.Invalid("Options: no reference can be in _id")
-	case slices.Contains([]string{c.ChildrenField, c.up, c.KeyField}, hold.Field):
-		return fault.Invalid("Options: no reference can be in %s, which is set during a transaction", hold.Field)
 	}
 	return nil
 }
@@ -169,8 +179,10 @@ func (c *core) applySettings() error {
 	if c.self && !c.undirected { // one document has both
 		parent = append(parent, child...)
 	}
+	touch := hold.Field
+	own := append(config.Scope(c.Scope), config.Name(hold.Field, &touch, ""))
 	for _, settings := range [][]config.Setting{parent, child, link} {
-		if err := config.Apply(settings...); err != nil {
+		if err := config.Apply(slices.Concat(own, settings)...); err != nil {
 			return err
 		}
 	}
@@ -180,37 +192,37 @@ func (c *core) applySettings() error {
 // directions are the two ways from a document to those at the other end of its links.
 func (c *core) directions() (toChildren, toParents end) {
 	if c.links != nil {
-		return end{coll: c.links, other: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
-			end{coll: c.links, other: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
+		return end{holder: c.links, target: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
+			end{holder: c.links, target: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
 	}
-	toChildren = end{other: c.children, from: "_id", field: c.ChildrenField, back: c.up, key: "_id", array: true}
-	toParents = end{other: c.parents, from: "_id", field: c.up, back: c.ChildrenField, key: c.KeyField, array: c.OwnersField != ""}
+	toChildren = end{target: c.children, from: "_id", field: c.ChildrenField, back: c.up, key: "_id", array: true}
+	toParents = end{target: c.parents, from: "_id", field: c.up, back: c.ChildrenField, key: c.KeyField, array: c.OwnersField != ""}
 	if c.ChildrenField != "" {
-		toChildren.coll = c.parents
+		toChildren.holder = c.parents
 	}
 	if c.up != "" {
-		toParents.coll = c.children
+		toParents.holder = c.children
 	}
 	return toChildren, toParents
 }
 
 // Indexes returns {children: 1} for the parents, {owner: 1, sort…} or {owners: 1, sort…} for the
 // children, and for the links {parent: 1, child: 1}, unique, and {child: 1, parent: 1}. If
-// Options.KeyField is not _id, the parents have a unique index of it.
+// Options.KeyField is not _id, the parents have a unique index of it. All begin with the scope.
 func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel {
 	c, out := r.core, map[string][]mongo.IndexModel{}
 	if c.links != nil {
 		pair := expr.D(c.ParentField, 1, c.ChildField, 1)
-		out[c.links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
+		out[c.links.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(pair), Options: options.Index().SetUnique(true)}, {Keys: c.scope.Keys(bson.D{pair[1], pair[0]})}}
 	}
 	if c.KeyField != "_id" {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: expr.D(c.KeyField, 1), Options: options.Index().SetUnique(true)}}
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.KeyField, 1)), Options: options.Index().SetUnique(true)}}
 	}
 	if c.ChildrenField != "" && !c.undirected {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: expr.D(c.ChildrenField, 1)}}
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.ChildrenField, 1))}}
 	}
 	if c.up != "" {
-		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(expr.D(c.up, 1), c.Sort...)})
+		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(c.scope.Keys(expr.D(c.up, 1)), c.Sort...)})
 	}
 	return out
 }
@@ -232,13 +244,13 @@ func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err
 	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.Indexes())
 }
 
-// ShardKey returns the recommended shard keys by collection name: Options.KeyField for the
+// ShardKey returns the recommended shard keys by collection name, behind the scope: Options.KeyField for the
 // parents, _id for the children, and {parent: 1, child: 1} for the links.
 func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 	c := r.core
-	out := map[string]bson.D{c.parents.Name(): expr.D(c.KeyField, 1), c.children.Name(): expr.D("_id", 1)}
+	out := map[string]bson.D{c.parents.Name(): c.scope.Keys(expr.D(c.KeyField, 1)), c.children.Name(): c.scope.Keys(expr.D("_id", 1))}
 	if c.links != nil {
-		out[c.links.Name()] = expr.D(c.ParentField, 1, c.ChildField, 1)
+		out[c.links.Name()] = c.scope.Keys(expr.D(c.ParentField, 1, c.ChildField, 1))
 	}
 	return out
 }
@@ -330,10 +342,10 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 	if err != nil {
 		return false, err
 	}
-	if c.toParents.coll != nil {
-		return exists(ctx, c.toParents.coll, c.toParents.link(id, p))
+	if c.toParents.holder != nil {
+		return maintain.Holds(ctx, c.toParents.holder, c.toParents.link(id, p))
 	}
-	return exists(ctx, c.parents, c.toChildren.link(p, id))
+	return maintain.Holds(ctx, c.parents, c.toChildren.link(p, id))
 }
 
 // DeleteParent deletes a parent and returns the number of children that it deleted. With Restrict it returns

@@ -379,10 +379,11 @@ func Absent(ctx context.Context, coll *comment.Collection, work *mongopatterns.W
 		if work != nil && work.Filter != nil {
 			return
 		}
+		coll = cursor.Primary(coll)
 		for _, path := range paths {
-			there, err := holds(ctx, coll, expr.D(path, expr.Op("$exists", true)))
+			there, err := Holds(ctx, coll, expr.D(path, expr.Op("$exists", true)))
 			if err == nil && !there {
-				there, err = holds(ctx, coll, bson.D{})
+				there, err = Holds(ctx, coll, bson.D{})
 				there = !there // without documents nothing is misspelt
 			}
 			if err != nil {
@@ -396,9 +397,11 @@ func Absent(ctx context.Context, coll *comment.Collection, work *mongopatterns.W
 	}
 }
 
-// holds reports whether a collection has a document that a filter selects.
-func holds(ctx context.Context, coll *comment.Collection, filter bson.D) (bool, error) {
-	err := cursor.Primary(coll).FindOne(ctx, filter, options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+// Holds reports whether a collection has a document that a filter selects.
+//
+// Cost: 1 round trip.
+func Holds(ctx context.Context, coll *comment.Collection, filter bson.D) (bool, error) {
+	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil
 	}

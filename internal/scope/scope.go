@@ -254,6 +254,9 @@ func (s *Scope) Update(update any) (any, error) {
 	if s == nil {
 		return update, nil
 	}
+	if stages, ok := update.(mongo.Pipeline); ok { // left to the driver, whose registry may be another
+		return append(slices.Clip(stages), s.again), nil
+	}
 	v, err := s.codec.Value(update)
 	if err != nil {
 		return nil, fault.Unsent(err)

@@ -175,3 +175,12 @@ func TestLabel(t *testing.T) {
 		t.Error("two scopes have one label")
 	}
 }
+
+// A pipeline is left to the driver, whose registry may encode what the codec cannot.
+func TestPipelineOfTheDriver(t *testing.T) {
+	stages := mongo.Pipeline{testkit.D("$set", testkit.D("n", make(chan int)))}
+	update := testkit.Must(open(t).Update(stages))
+	if got := update.(mongo.Pipeline); len(got) != 2 || len(stages) != 1 {
+		t.Errorf("%v", got)
+	}
+}

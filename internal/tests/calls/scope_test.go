@@ -3,6 +3,7 @@ package calls_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,28 +15,38 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/approx"
 	"github.com/mongopatterns/mongopatterns/archive"
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/prealloc"
+	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "outlier", "paging", "schemaversion", "split", "subset", "versioning"}
+var scoped = []string{"archive", "attribute", "computed", "extref", "outlier", "paging", "prealloc", "relation", "schemaversion", "split", "subset", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
 	toThem       = testkit.D("$set", theirs)
 )
 
-// tenantless are the calls that do something without a document of the tenant, or say nothing about the documents that they
+// tenantless are the calls, or rows of them, that do something without a document of the tenant, or say nothing about the documents that they
 // were given: lists, upkeep and insertions without a parent. All others return ErrNotFound.
 var tenantless = []string{
 	"archive.Archive.Move", "archive.Archive.Restore", "archive.Archive.Repair", "archive.Archive.Check", "paging.Pager.Page", "paging.Pager.All",
@@ -44,6 +55,17 @@ var tenantless = []string{
 	"versioning.History.Insert", "versioning.History.Adopt", "versioning.History.AdoptRevisions", "versioning.History.Prune",
 	"versioning.History.RevisionsBefore", "versioning.History.Repair", "versioning.History.Check",
 	"outlier.Lists.Adopt", "outlier.Lists.Repair", "outlier.Lists.Check", "outlier.Lists.Distribution",
+	"attribute.Attributes.Adopt", "attribute.Attributes.Unadopt", "attribute.Attributes.RenameKey", "attribute.Attributes.RemoveKey",
+	"attribute.Attributes.Repair", "attribute.Attributes.Check", "attribute.Attributes.Facets", "attribute.Attributes.Values",
+	"computed.Computed.Change", "computed.Computed.Refresh", "computed.Computed.RefreshAll", "computed.Computed.Mark", "computed.Computed.Drain",
+	"computed.Computed.Failures", "computed.Computed.Adopt", "computed.Computed.Repair", "computed.Computed.Check",
+	"extref.Source.Adopt", "extref.Source.Repair", "extref.Source.Check", "extref.Source.Drain", "extref.Source.Watch",
+	"prealloc.Grids.Insert", "prealloc.Grids.Check",
+	"relation.Relation.Link/links", "relation.Relation.Unlink", "relation.Relation.Repair",
+	"relation.Relation.Check",
+	"relation.Relation.Extract", "relation.Relation.Embed", "relation.Relation.First", "relation.Fetch",
+	"relation.Relation.Children/owner", "relation.Relation.Children/links", "relation.Relation.Parents/links",
+	"relation.Relation.ChildrenOf", "relation.Relation.Has",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
 }
 
@@ -134,7 +156,7 @@ func TestCallsOnAnotherTenant(t *testing.T) {
 				}
 			}
 			switch {
-			case slices.Contains(tenantless, row.Method()):
+			case slices.Contains(tenantless, row.Method()), slices.Contains(tenantless, row.Name):
 				if err != nil {
 					t.Error(err)
 				}
@@ -206,8 +228,12 @@ func TestFiltersInScopes(t *testing.T) {
 	c, d, at := db.Collection("c"), db.Collection("d"), time.Unix(1, 0)
 	a := testkit.Must(archive.New(c, d, &archive.Options{Scope: ours}))
 	dated := testkit.Must(archive.New(c, d, &archive.Options{TimeField: "at", Scope: ours}))
+	attributes := testkit.Must(attribute.New[int, int](c, &attribute.Options{Scope: ours}))
+	x := testkit.Must(extref.New[int, bson.D](c, []extref.Target{{Collection: d, Path: "of", Fields: []extref.Field{{Path: "n"}}}}, &extref.Options{Scope: ours}))
 	l := testkit.Must(outlier.New[int, int](c, d, &outlier.Options{Scope: ours}))
+	grids := testkit.Must(prealloc.New[int, int](c, &prealloc.Options{Scope: ours}))
 	v := testkit.Must(schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: ours}))
+	p := testkit.Must(relation.New[int, int, bson.D](c, d, &relation.Options{OwnerField: "owner", Scope: ours}))
 	s := testkit.Must(split.New[int, bson.D, bson.D](c, d, &split.Options{ColdFields: []string{"cold"}, Scope: ours}))
 	r := testkit.Must(subset.New[int, bson.D](c, d, &subset.Options{Scope: ours}))
 	h := testkit.Must(versioning.New[int, bson.D](c, d, &versioning.Options{Scope: ours}))
@@ -217,10 +243,15 @@ func TestFiltersInScopes(t *testing.T) {
 	}{
 		"archive.BeforeFilter": {a.BeforeFilter(at), 1}, "archive.BeforeFilter, dated": {dated.BeforeFilter(at), 1},
 		"archive.ArchivedFilter": {a.ArchivedFilter(), 1}, "archive.LiveFilter": {a.LiveFilter(), 1},
+		"attribute.Filter": {attributes.Filter(attributes.Exists(attribute.Named("k"))), 1}, "attribute.Filter, all": {attributes.Filter(), 1},
+		"attribute.ValuesPipeline": {attributes.ValuesPipeline(nil, attribute.Named("k")), 1},
+		"attribute.SortPipeline":   {attributes.SortPipeline(nil, attribute.Named("k"), nil), 1},
+		"attribute.FacetsPipeline": {attributes.FacetsPipeline(nil, nil), 1}, "extref.Filter": {testkit.Must(x.Filter("d.of", 1)), 1}, "prealloc.Filter": {grids.Filter(1), 1},
 		"outlier.Filter": {l.Filter(1), 1}, "outlier.OverflowFilter": {l.OverflowFilter(1), 1}, "outlier.OutliersFilter": {l.OutliersFilter(), 1},
 		"outlier.ItemsPipeline": {l.ItemsPipeline(nil), 2}, "outlier.ContainingPipeline": {testkit.Must(l.ContainingPipeline(1)), 2},
-		"schemaversion.Filter": {v.Filter(func(int) bson.D { return bson.D{} }), 1},
-		"split.HotFilter":      {s.HotFilter(1), 1}, "split.ColdFilter": {s.ColdFilter(1), 1},
+		"relation.ChildrenFilter": {p.ChildrenFilter(1), 1},
+		"schemaversion.Filter":    {v.Filter(func(int) bson.D { return bson.D{} }), 1},
+		"split.HotFilter":         {s.HotFilter(1), 1}, "split.ColdFilter": {s.ColdFilter(1), 1},
 		"split.JoinPipeline": {s.JoinPipeline(), 2}, // its $lookup, and the fields that both documents have
 		"subset.ItemsFilter": {r.ItemsFilter(1), 1},
 		"versioning.Filter":  {h.Filter(1), 1}, "versioning.RevisionsFilter": {h.RevisionsFilter(1), 1},
@@ -280,8 +311,28 @@ func TestScopes(t *testing.T) {
 			return archive.New(c, d, &archive.Options{TimeField: "at", Scope: s,
 				Companions: []archive.Companion{{Live: db.Collection("e"), Archived: db.Collection("f"), Field: "of"}}})
 		},
+		"attribute": func(s bson.D) (mongopatterns.Sharder, error) {
+			return attribute.New[int, int](c, &attribute.Options{Scope: s, Indexes: []attribute.Index{{Prefix: []string{"m"}}, {KeyOnly: true}}})
+		},
+		"computed": func(s bson.D) (mongopatterns.Sharder, error) {
+			return computed.New[int, int, bson.D](c, d, computed.Rule{KeyField: "of", Empty: testkit.D("sum", 0),
+				Pipeline: mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$of", "sum", testkit.D("$sum", "$n")))}}, &computed.Options{Scope: s})
+		},
+		"extref": func(s bson.D) (mongopatterns.Sharder, error) {
+			target := extref.Target{Collection: d, Path: "of", Fields: []extref.Field{{Path: "n"}}}
+			return extref.New[int, bson.D](db.Collection("sources"), []extref.Target{target}, &extref.Options{Scope: s, KeyField: "number", Outbox: db.Collection("outbox")})
+		},
+		"prealloc": func(s bson.D) (mongopatterns.Sharder, error) {
+			return prealloc.New[int, int](c, &prealloc.Options{Scope: s})
+		},
 		"paging": func(s bson.D) (mongopatterns.Sharder, error) {
 			return paging.New[bson.D](c, testkit.D("n", 1), &paging.Options{Scope: s, Equality: []string{"m"}})
+		},
+		"relation": func(s bson.D) (mongopatterns.Sharder, error) {
+			return relation.New[int, int, bson.D](db.Collection("people"), d, &relation.Options{OwnerField: "owner", KeyField: "name", Scope: s})
+		},
+		"relation, links": func(s bson.D) (mongopatterns.Sharder, error) {
+			return relation.New[int, int, bson.D](c, d, &relation.Options{Links: db.Collection("links"), Scope: s})
 		},
 		"split": func(s bson.D) (mongopatterns.Sharder, error) {
 			return split.New[int, bson.D, bson.D](c, d, &split.Options{IDField: "of", ColdFields: []string{"cold"}, Scope: s})
@@ -300,6 +351,25 @@ func TestScopes(t *testing.T) {
 		"schemaversion": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			v := h.(*schemaversion.Collection[bson.D])
 			return []error{testkit.ErrorOf(v.Insert(ctx, other)), testkit.ErrorOf(v.Encode(other)), v.Update(ctx, 1, update)}
+		},
+		"attribute": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			a := h.(*attribute.Attributes[int, int])
+			columns := []attribute.Column{{Path: "tenant", Key: "k"}}
+			return []error{testkit.ErrorOf(a.Adopt(ctx, columns, nil)), testkit.ErrorOf(a.Unadopt(ctx, columns, nil))}
+		},
+		"extref": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			x := h.(*extref.Source[int, bson.D])
+			_, copied := x.Copy("d.of", testkit.D("number", 1, "n", 1, "tenant", "b"))
+			testkit.Insert(t, db.Collection("sources"), testkit.D("_id", 3, "number", 1, "n", 1, "tenant", "a"))
+			both := testkit.D("$set", testkit.D("n", 2, "tenant", "b"))
+			return []error{copied, testkit.ErrorOf(x.Update(ctx, 1, update)), testkit.ErrorOf(x.Update(ctx, 1, both))}
+		},
+		"prealloc": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			return []error{h.(*prealloc.Grids[int, int]).Insert(ctx, 1, theirs, prealloc.At("A", "1"))}
+		},
+		"relation": func(ctx context.Context, h mongopatterns.Sharder) []error {
+			testkit.Insert(t, db.Collection("people"), testkit.D("_id", 5, "name", 5, "tenant", "a"))
+			return []error{testkit.ErrorOf(h.(*relation.Relation[int, int, bson.D]).Insert(ctx, 5, other))}
 		},
 		"subset": func(ctx context.Context, h mongopatterns.Sharder) []error {
 			s := h.(*subset.Subset[int, bson.D])
@@ -320,6 +390,11 @@ func TestScopes(t *testing.T) {
 		},
 	}
 	for _, name := range scoped {
+		if opens[name] == nil {
+			t.Errorf("%s is not opened", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(opens)) {
 		open := opens[name]
 		for _, bad := range []bson.D{testkit.D("_id", 1), testkit.D("", 1), testkit.D("a.b", 1), testkit.D("tenant", nil), testkit.D("t", 1, "t", 1)} {
 			if _, err := open(bad); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "Scope") {
@@ -443,5 +518,54 @@ func TestHistoriesInScopes(t *testing.T) {
 	result, err := h.Repair(ctx, &mongopatterns.Work{Filter: h.Filter(1)})
 	if err != nil || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// A sensor is a series of a tenant, and a key.
+type sensor struct {
+	Tenant string
+	Number int
+}
+
+// Packages without a scope separate tenants by a part of the series or key, and by a filter where a call names neither.
+func TestTenantsInSeriesAndKeys(t *testing.T) {
+	ctx, db := t.Context(), mongotest.Database(t)
+	at, later := time.Unix(0, 0).UTC(), time.Unix(1e9, 0).UTC()
+	type measurement struct {
+		Timestamp time.Time
+		Value     int
+	}
+	b := testkit.Must(bucket.New[sensor, measurement](db.Collection("buckets"), timeseries.Days(nil), nil))
+	p := testkit.Must(series.New[sensor, measurement](db.Collection("blocks"), timeseries.Days(nil), nil))
+	s := testkit.Must(slots.New[sensor, int](db.Collection("slots"), timeseries.Days(nil), nil))
+	d := testkit.Must(approx.NewDistinct[sensor, int](db.Collection("days"), &approx.Options{Every: 1}))
+	for i, tenant := range []string{"a", "b"} {
+		key := sensor{tenant, 7}
+		testkit.Must(b.Append(ctx, key, measurement{at, i}))
+		testkit.OK(t, p.Append(ctx, key, measurement{at, i}))
+		testkit.OK(t, s.Set(ctx, key, at, i))
+		testkit.OK(t, d.Add(ctx, key, i, 10))
+	}
+	testkit.Must(d.Flush(ctx))
+	work := &mongopatterns.Work{Filter: testkit.D("series.tenant", "a")}
+	for name, archive := range map[string]func(target *mongo.Collection) (mongopatterns.Result, error){
+		"buckets": func(target *mongo.Collection) (mongopatterns.Result, error) {
+			return b.Archive(ctx, later, target, work)
+		},
+		"blocks": func(target *mongo.Collection) (mongopatterns.Result, error) {
+			return p.Archive(ctx, later, target, work)
+		},
+		"slots": func(target *mongo.Collection) (mongopatterns.Result, error) {
+			return s.Archive(ctx, later, target, work)
+		},
+	} {
+		result, err := archive(db.Collection("old " + name))
+		left := testkit.Find[bson.D](t, db.Collection(name), bson.D{})
+		if err != nil || result.Done != 1 || len(left) != 1 || testkit.Get(testkit.Get(left[0], "series").(bson.D), "tenant") != "b" {
+			t.Errorf("%s: %+v, %v, %v", name, result, err, left)
+		}
+	}
+	if e, err := d.Union(ctx, testkit.D("_id.tenant", "a")); err != nil || e.Count != 2 {
+		t.Errorf("%+v, %v", e, err)
 	}
 }

@@ -18,8 +18,8 @@ var attributePattern = Pattern{Package: "attribute", Writes: attributeRows, Read
 type attributes = attribute.Attributes[int, int]
 
 // releases are three films, each with the entries US and UK.
-func releases(s *Scene, opts *attribute.Options) *attributes {
-	a := testkit.Must(attribute.New[int, int](s.Coll("films"), opts))
+func releases(s *Scene) *attributes {
+	a := testkit.Must(attribute.New[int, int](s.Coll("films"), &attribute.Options{Scope: s.Scope}))
 	s.OK(a.EnsureIndexes(s.Context()))
 	for id := range 3 {
 		s.Insert("films", bson.D{{Key: "_id", Value: id}, {Key: "attributes", Value: bson.A{
@@ -30,7 +30,7 @@ func releases(s *Scene, opts *attribute.Options) *attributes {
 
 // columns are three films that old code has written.
 func columns(s *Scene) *attributes {
-	a := testkit.Must(attribute.New[int, int](s.Coll("films"), nil))
+	a := testkit.Must(attribute.New[int, int](s.Coll("films"), &attribute.Options{Scope: s.Scope}))
 	s.OK(a.EnsureIndexes(s.Context()))
 	for id := range 3 {
 		s.Insert("films", bson.D{{Key: "_id", Value: id}, {Key: "release_US", Value: 1977}})
@@ -42,7 +42,7 @@ var column = []attribute.Column{{Path: "release_US", Key: "US"}}
 
 func entry(do func(ctx context.Context, a *attributes) error, repeated ...error) func(s *Scene) Call {
 	return func(s *Scene) Call {
-		a := releases(s, nil)
+		a := releases(s)
 		return Call{One: func(ctx context.Context) error { return do(ctx, a) }, Repeated: repeated, Check: []mongopatterns.Checker{a}}
 	}
 }
@@ -63,16 +63,16 @@ var attributeRows = []Row{
 	{"attribute.Attributes.Add", entry(func(ctx context.Context, a *attributes) error { return a.Add(ctx, 1, attribute.Named("FR"), 1979) }, mongopatterns.ErrExists)},
 	{"attribute.Attributes.Replace", entry(func(ctx context.Context, a *attributes) error { return a.Replace(ctx, 1, attribute.Named("US"), 1979) })},
 	{"attribute.Attributes.Remove", entry(func(ctx context.Context, a *attributes) error { return a.Remove(ctx, 1, attribute.Named("US")) }, attribute.ErrNoAttribute)},
-	{"attribute.Attributes.RenameKey", entries(func(s *Scene) *attributes { return releases(s, nil) }, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
+	{"attribute.Attributes.RenameKey", entries(releases, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
 		return a.RenameKey(ctx, "US", "USA", small)
 	})},
-	{"attribute.Attributes.RemoveKey", entries(func(s *Scene) *attributes { return releases(s, nil) }, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
+	{"attribute.Attributes.RemoveKey", entries(releases, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
 		return a.RemoveKey(ctx, "US", small)
 	})},
 	{"attribute.Attributes.Adopt", entries(columns, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
 		return a.Adopt(ctx, column, small)
 	})},
-	{"attribute.Attributes.Unadopt", entries(func(s *Scene) *attributes { return releases(s, nil) }, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
+	{"attribute.Attributes.Unadopt", entries(releases, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
 		return a.Unadopt(ctx, column, small)
 	})},
 	{"attribute.Attributes.Repair", entries(func(s *Scene) *attributes {
@@ -85,7 +85,7 @@ var attributeRows = []Row{
 
 func attributeReads() (out []Row) {
 	us := attribute.Named("US")
-	out = append(out, reads("attribute.Attributes", "", func(s *Scene) *attributes { return releases(s, nil) }, map[string]func(context.Context, *attributes) error{
+	out = append(out, reads("attribute.Attributes", "", releases, map[string]func(context.Context, *attributes) error{
 		"Get":    func(ctx context.Context, a *attributes) error { return testkit.ErrorOf(a.Get(ctx, 1, us)) },
 		"GetAll": func(ctx context.Context, a *attributes) error { return testkit.ErrorOf(a.GetAll(ctx, 1)) },
 		"GetBy": func(ctx context.Context, a *attributes) error {

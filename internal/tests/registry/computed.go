@@ -24,7 +24,7 @@ func newTotals(s *Scene, additive bool) *totals {
 		KeyField: "film",
 		Pipeline: mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$film", "viewers", testkit.D("$sum", "$viewers")))},
 		Empty:    testkit.D("viewers", 0),
-	}, &computed.Options{Additive: additive, Lease: time.Second}))
+	}, &computed.Options{Additive: additive, Lease: time.Second, Scope: s.Scope}))
 	s.OK(c.EnsureIndexes(s.Context()))
 	s.Insert("films", testkit.D("_id", "Dumbo"), testkit.D("_id", "Bambi"), testkit.D("_id", "Pinocchio"))
 	s.Insert("screenings", testkit.D("_id", 1, "film", "Dumbo", "viewers", 10), testkit.D("_id", 2, "film", "Bambi", "viewers", 20))
@@ -57,7 +57,7 @@ func changed(additive bool) func(s *Scene) Call {
 		c := computedOnce(s, additive)
 		return Call{One: func(ctx context.Context) error {
 			return c.Change(ctx, []int{9}, func(ctx context.Context) error {
-				return testkit.ErrorOf(s.Coll("screenings").InsertOne(ctx, testkit.D("_id", 9, "film", "Dumbo", "viewers", 5)))
+				return testkit.ErrorOf(s.Coll("screenings").InsertOne(ctx, s.scoped(testkit.D("_id", 9, "film", "Dumbo", "viewers", 5))))
 			})
 		}, Repeated: []error{ErrDuplicate}, Masks: epochs, Check: []mongopatterns.Checker{c}}
 	}

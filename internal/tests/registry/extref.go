@@ -24,7 +24,12 @@ type customers = extref.Source[int, bson.D]
 func newCustomers(s *Scene, target extref.Target, opts *extref.Options) *customers {
 	target.Collection, target.Path = s.Coll("orders"), "customer"
 	target.Fields = []extref.Field{{Path: "name"}, {Path: "city", Frozen: true}}
-	r := testkit.Must(extref.New[int, bson.D](s.Coll("customers"), []extref.Target{target}, opts))
+	var own extref.Options
+	if opts != nil {
+		own = *opts
+	}
+	own.Scope = s.Scope
+	r := testkit.Must(extref.New[int, bson.D](s.Coll("customers"), []extref.Target{target}, &own))
 	s.OK(r.EnsureIndexes(s.Context()))
 	return r
 }
@@ -46,7 +51,11 @@ func ordered(s *Scene, target extref.Target, opts *extref.Options) *customers {
 func customer(target extref.Target, opts func(s *Scene) *extref.Options, do func(ctx context.Context, s *Scene, r *customers) error, repeated ...error) func(s *Scene) Call {
 	return func(s *Scene) Call {
 		r := ordered(s, target, opts(s))
-		return Call{One: func(ctx context.Context) error { return do(ctx, s, r) }, Repeated: repeated, Check: []mongopatterns.Checker{r},
+		var aside []string
+		if opts(s) != nil && opts(s).Outbox != nil {
+			aside = []string{"outbox"}
+		}
+		return Call{One: func(ctx context.Context) error { return do(ctx, s, r) }, Repeated: repeated, Aside: aside, Check: []mongopatterns.Checker{r},
 			Settle: func(ctx context.Context) error {
 				if opts(s) != nil && opts(s).Outbox != nil {
 					return testkit.ErrorOf(r.Drain(ctx, nil))
@@ -102,7 +111,7 @@ var extrefRows = []Row{
 			if err != nil {
 				return err
 			}
-			return testkit.ErrorOf(s.Coll("orders").InsertOne(ctx, testkit.D("_id", 99, "customer", copied)))
+			return testkit.ErrorOf(s.Coll("orders").InsertOne(ctx, s.scoped(testkit.D("_id", 99, "customer", copied))))
 		})
 	}, ErrDuplicate)},
 	{"extref.Copies.Pin", customer(extref.Target{}, plainly, func(ctx context.Context, s *Scene, r *customers) error {
@@ -115,7 +124,7 @@ var extrefRows = []Row{
 			if err != nil {
 				return err
 			}
-			return testkit.ErrorOf(s.Coll("orders").InsertOne(ctx, testkit.D("_id", 99, "customer", copied)))
+			return testkit.ErrorOf(s.Coll("orders").InsertOne(ctx, s.scoped(testkit.D("_id", 99, "customer", copied))))
 		})
 	}, ErrDuplicate)},
 	{"extref.Source.Propagate", func(s *Scene) Call {

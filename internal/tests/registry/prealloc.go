@@ -19,7 +19,7 @@ type grids = prealloc.Grids[string, string]
 
 // seats is a grid where order 1 has claimed A1 and order 2 holds A2.
 func seats(s *Scene) *prealloc.Grids[string, string] {
-	g := testkit.Must(prealloc.New[string, string](s.Coll("screenings"), nil))
+	g := testkit.Must(prealloc.New[string, string](s.Coll("screenings"), &prealloc.Options{Scope: s.Scope}))
 	s.OK(g.Insert(s.Context(), "Dumbo", nil, prealloc.Row("A", 5)...))
 	s.OK(g.Claim(s.Context(), "Dumbo", "order 1", prealloc.Cell{Section: "A", Name: "1"}))
 	s.OK(g.Hold(s.Context(), "Dumbo", "order 2", time.Hour, prealloc.Cell{Section: "A", Name: "2"}))

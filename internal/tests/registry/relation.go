@@ -18,12 +18,18 @@ var relationPattern = Pattern{Package: "relation", Writes: relationRows, Reads: 
 
 type tasks = relation.Relation[string, int, bson.D]
 
+// fetched is a collection that Fetch reads.
+type fetched struct {
+	Keyed
+	opts *relation.FetchOptions
+}
+
 // kinds are the ways to refer.
 func kinds(s *Scene) map[string]*relation.Options {
 	return map[string]*relation.Options{
-		"two-way": {ChildrenField: "tasks", OwnerField: "owner"},
-		"owner":   {OwnerField: "owner"},
-		"links":   {Links: s.Coll("links")},
+		"two-way": {ChildrenField: "tasks", OwnerField: "owner", Scope: s.Scope},
+		"owner":   {OwnerField: "owner", Scope: s.Scope},
+		"links":   {Links: s.Coll("links"), Scope: s.Scope},
 	}
 }
 
@@ -82,7 +88,7 @@ var relationRows = []Row{
 		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Repair(ctx, small) }, Check: []mongopatterns.Checker{r}}
 	}},
 	{"relation.Relation.Extract", func(s *Scene) Call {
-		r := testkit.Must(relation.New[string, int, bson.D](s.Coll("people"), s.Coll("tasks"), &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
+		r := testkit.Must(relation.New[string, int, bson.D](s.Coll("people"), s.Coll("tasks"), kinds(s)["two-way"]))
 		s.OK(r.EnsureIndexes(s.Context()))
 		s.Insert("people", testkit.D("_id", "Ann", "tasks", bson.A{testkit.D("_id", 1, "title", "wash"), testkit.D("_id", 2, "title", "cook")}), testkit.D("_id", "Bob", "tasks", bson.A{testkit.D("_id", 3, "title", "sleep")}))
 		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Extract(ctx, small) }, Check: []mongopatterns.Checker{r}}
@@ -109,12 +115,12 @@ func relationReads() (out []Row) {
 	out = append(out, reads("relation.Relation", "/owner", func(s *Scene) *tasks { return assigned(s, "owner") }, map[string]func(context.Context, *tasks) error{
 		"First": func(ctx context.Context, r *tasks) error { return testkit.ErrorOf(r.First(ctx, "Ann", 1, nil)) },
 	})...)
-	out = append(out, reads("relation", "", func(s *Scene) Keyed {
+	out = append(out, reads("relation", "", func(s *Scene) fetched {
 		s.Insert("tasks", testkit.D("_id", 1), testkit.D("_id", 2), testkit.D("_id", 3))
-		return Keyed{s.Coll("tasks"), testkit.D("_id", 1)}
-	}, map[string]func(context.Context, Keyed) error{
-		"Fetch": func(ctx context.Context, k Keyed) error {
-			return testkit.ErrorOf(relation.Fetch[int, bson.D](ctx, k.Coll, []int{1, 3}, nil))
+		return fetched{Keyed{s.Coll("tasks"), testkit.D("_id", 1)}, &relation.FetchOptions{Scope: s.Scope}}
+	}, map[string]func(context.Context, fetched) error{
+		"Fetch": func(ctx context.Context, f fetched) error {
+			return testkit.ErrorOf(relation.Fetch[int, bson.D](ctx, f.Coll, []int{1, 3}, f.opts))
 		},
 	})...)
 	return out
