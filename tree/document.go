@@ -195,12 +195,12 @@ func (s *store) in(pairs ...any) bson.D {
 	return append(out, expr.D(pairs...)...)
 }
 
-// allNodes matches the nodes of the tree. A document without an ID cannot be one.
-func (s *store) allNodes() bson.D { return s.in(s.o.IDField, expr.Op("$ne", nil)) }
+// nodesMatch matches the nodes of the tree. A document without an ID cannot be one.
+func (s *store) nodesMatch() bson.D { return s.in(s.o.IDField, expr.Op("$ne", nil)) }
 
-func (s *store) byID(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
+func (s *store) idMatch(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
 
-func (s *store) byIDs(ids []bson.RawValue) bson.D {
+func (s *store) idsMatch(ids []bson.RawValue) bson.D {
 	return s.in(s.o.IDField, anyOf(ids))
 }
 
@@ -222,6 +222,12 @@ type newDocument struct {
 	id      bson.RawValue
 	made    bool          // the ID is an ObjectID that was made here
 	segment bson.RawValue // the value of the SegmentField, if there is one
+}
+
+// with returns a copy with further fields, because a transaction can run again with other ones.
+func (d newDocument) with(fields bson.D) newDocument {
+	d.doc = slices.Concat(d.doc, fields)
+	return d
 }
 
 // prepare encodes a new document of the user.

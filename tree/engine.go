@@ -81,7 +81,7 @@ func (e *engine) dry() bool { return e.work != nil && e.work.DryRun }
 
 // scan selects the nodes of the tree, with the fields of both trees.
 func (e *engine) scan() maintain.Scan {
-	return maintain.Scan{Filter: e.from.allNodes(), Projection: projection(e.from.store, e.to.store)}
+	return maintain.Scan{Filter: e.from.nodesMatch(), Projection: projection(e.from.store, e.to.store)}
 }
 
 // begin reads the epoch before the scan reads nodes, so that a move in between changes it.
@@ -118,7 +118,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 		nodes[i] = e.from.parse(raw)
 	}
 	if e.ahead { // see enter
-		if nodes, err = e.from.findAll(ctx, e.from.byIDs(idsOf(nodes))); err != nil {
+		if nodes, err = e.from.findAll(ctx, e.from.idsMatch(idsOf(nodes))); err != nil {
 			return nil, err
 		}
 	}
@@ -164,10 +164,10 @@ func (e *engine) lookAgain(ctx context.Context, p part) ([]finding, error) {
 	if p.roots {
 		return e.lookAtRoots(ctx)
 	}
-	any := bson.A{e.from.byIDs(p.ids)}
+	any := bson.A{e.from.idsMatch(p.ids)}
 	for _, id := range p.ids {
-		if value.CheckID(id) != nil { // byIDs leaves it out
-			any = append(any, e.from.byID(id))
+		if value.CheckID(id) != nil { // idsMatch leaves it out
+			any = append(any, e.from.idMatch(id))
 		}
 	}
 	nodes, err := e.from.findAll(ctx, expr.Op("$or", any))
@@ -180,7 +180,7 @@ func (e *engine) lookAgain(ctx context.Context, p part) ([]finding, error) {
 // snapshot looks at a part at one moment, so that a node that is moving is seen either before or after. A
 // standalone server has no transactions: there Check may report a node that is moving.
 func (e *engine) snapshot(ctx context.Context, p part) (found []finding, err error) {
-	err = e.to.atomically(ctx, false, func(ctx context.Context) error {
+	err = e.to.atomically(ctx, func(ctx context.Context) error {
 		now, err := e.to.readEpoch(ctx)
 		if err != nil {
 			return err
@@ -318,7 +318,7 @@ func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error)
 		_, out = e.sift(found)
 		return out, nil
 	}
-	err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
+	err = e.to.withEpoch(ctx, func(ctx context.Context, before int64) error {
 		e.enter(before)
 		e.writing = true
 		found, err := e.lookAgain(ctx, p)

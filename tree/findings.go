@@ -175,7 +175,7 @@ func (e *engine) wrongFields(n node, at *place, children []node) []finding {
 	if len(set) == 0 {
 		return nil
 	}
-	f.writes = []mongo.WriteModel{update(e.to.byID(n.id), expr.Op("$set", set))}
+	f.writes = []mongo.WriteModel{update(e.to.idMatch(n.id), expr.Op("$set", set))}
 	return []finding{f}
 }
 

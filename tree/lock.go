@@ -14,32 +14,26 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// atomically runs fn in a transaction, which takes the tree's lock first if locked is set. The lock is a
-// real write, an $inc, to one document, so that two restructurings of one tree conflict and the loser
-// starts again on the result of the winner. fn can run several times.
-func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
-	if !locked {
-		return s.joining(ctx, func() error { return txn.Run(ctx, s.coll.Database(), fn) })
-	}
-	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
+// atomically runs fn in a transaction. fn can run several times.
+func (s *store) atomically(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.joining(ctx, func() error { return txn.Run(ctx, s.coll.Database(), fn) })
 }
 
-// alwaysLocks reports whether every write takes the lock. It does in NestedSets, where it shifts the numbers of nodes
-// anywhere in the tree.
-func (s *store) alwaysLocks() bool { return s.ranges }
+// withLock is atomically after the tree's lock was taken. The lock is a real write, an $inc, to one document, so that
+// two restructurings of one tree conflict and the loser starts again on the result of the winner.
+func (s *store) withLock(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.withEpoch(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
+}
 
-// exclusively is atomically with the lock; before is the epoch before this transaction. A
-// conflict on the lock document is one like any other: txn.Run waits for it, and leaves it to the caller if the
-// transaction is the caller's.
-func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
-	return s.joining(ctx, func() error {
-		return txn.Run(ctx, s.coll.Database(), func(ctx context.Context) error {
-			before, err := s.lock(ctx)
-			if err != nil {
-				return err
-			}
-			return fn(ctx, before)
-		})
+// withEpoch is withLock for a function that needs the epoch before this transaction. A conflict on the lock document is
+// one like any other: txn.Run waits for it, and leaves it to the caller if the transaction is the caller's.
+func (s *store) withEpoch(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
+	return s.atomically(ctx, func(ctx context.Context) error {
+		before, err := s.lock(ctx)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, before)
 	})
 }
 
@@ -122,7 +116,7 @@ func (s *store) marked(n *node) []mongo.WriteModel {
 	if n == nil {
 		return nil
 	}
-	return []mongo.WriteModel{update(s.byID(n.id), s.mark), update(s.byID(n.id), s.unmark)}
+	return []mongo.WriteModel{update(s.idMatch(n.id), s.mark), update(s.idMatch(n.id), s.unmark)}
 }
 
 // childCountBy is the part of an update that changes the child count.
@@ -152,15 +146,15 @@ func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
 // insertUnder inserts a document and removes the mark of touch from its parent, in one command of two updates. The
 // insertion is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error,
 // as it is for an insert. With a ChildCountField there is no mark to remove.
-func (s *store) insertUnder(ctx context.Context, doc bson.D, touched *node) error {
-	if touched == nil || s.o.ChildCountField != "" {
-		_, err := fault.One(s.primary.InsertOne(ctx, doc))
+func (s *store) insertUnder(ctx context.Context, d newDocument, marked *node) error {
+	if marked == nil || s.o.ChildCountField != "" {
+		_, err := fault.One(s.primary.InsertOne(ctx, d.doc))
 		return err
 	}
-	match := append(s.byID(lookup(doc, s.o.IDField)), expr.Element(fieldTouch, expr.Op("$type", "minKey")))
+	match := append(s.idMatch(d.id), expr.Element(fieldTouch, expr.Op("$type", "minKey")))
 	if s.o.IDField != "_id" {
-		match = append(match, expr.Element("_id", equal(lookup(doc, "_id"))))
+		match = append(match, expr.Element("_id", equal(lookup(d.doc, "_id"))))
 	}
-	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
-		mongo.NewUpdateOneModel().SetFilter(s.byID(touched.id)).SetUpdate(s.unmark))
+	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(d.doc).SetUpsert(true),
+		mongo.NewUpdateOneModel().SetFilter(s.idMatch(marked.id)).SetUpdate(s.unmark))
 }

@@ -33,7 +33,7 @@ func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make fun
 	if at != nil {
 		return t.decode(at.id)
 	}
-	err = t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
+	err = t.c.withLock(ctx, func(ctx context.Context) (err error) {
 		at, err = t.c.walkDown(ctx, names, func(above *node, name string) (*node, error) {
 			return t.insertNamed(ctx, above, name, make)
 		})
@@ -62,7 +62,7 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	if above != nil {
 		pos = positionUnder(above.id)
 	}
-	if err := t.c.insert(ctx, d.doc, pos); err != nil {
+	if err := t.c.insert(ctx, d, pos); err != nil {
 		return nil, err
 	}
 	return t.c.child(d.id, d.segment, above), nil
@@ -98,7 +98,7 @@ func (c *core) childNamed(ctx context.Context, parent *node, name string) (*node
 	if parent == nil {
 		n, err = c.rootWith(ctx, match)
 	} else {
-		n, err = c.findOne(ctx, expr.Op("$and", bson.A{c.withBare(c.childrenOf(*parent), *parent), match}), nil)
+		n, err = c.findOne(ctx, expr.Op("$and", bson.A{c.withBareMatch(c.childrenMatch(*parent), *parent), match}), nil)
 	}
 	if err != nil || n.raw == nil {
 		return nil, err

@@ -114,7 +114,7 @@ func (e *engine) readParents(ctx context.Context, places []*place) (parents []*p
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	found, err := e.from.findAll(ctx, e.from.parents(nodes))
+	found, err := e.from.findAll(ctx, e.from.parentsMatch(nodes))
 	if err != nil {
 		e.forget(e.epoch) // resolved places without parents must not stay: the transaction may run again
 		return nil, err

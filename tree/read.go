@@ -41,7 +41,7 @@ type Node[T any] struct {
 }
 
 // Filter matches one node, for reads and updates of your own fields with the driver.
-func (t *Tree[ID, T]) Filter(id ID) bson.D { return t.c.byID(t.raw(id)) }
+func (t *Tree[ID, T]) Filter(id ID) bson.D { return t.c.idMatch(t.raw(id)) }
 
 // raw encodes an ID for a filter or pipeline. It passes on a value that cannot be encoded, which the driver
 // refuses, and replaces a value that cannot be an ID by one that no node has.
@@ -110,7 +110,7 @@ func (c *core) breadcrumb(id any) mongo.Pipeline {
 // rootFirst yields a node and its ancestors with fieldDepth, the node last. It contains the node, so that an empty
 // result means that there is no such node.
 func (s *store) rootFirst(r reads, id any) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.byID(id))}, r.up(0),
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.idMatch(id))}, r.up(0),
 		mongo.Pipeline{expr.Op("$sort", expr.D(fieldDepth, -1))})
 }
 
@@ -120,7 +120,7 @@ func withoutDepth(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
 }
 
 func (c *core) parentsPipeline(id any) mongo.Pipeline {
-	p := slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.up(1))
+	p := slices.Concat(mongo.Pipeline{expr.Op("$match", c.idMatch(id))}, c.up(1))
 	return withoutDepth(p, expr.Op("$match", expr.D(fieldDepth, 1)))
 }
 
@@ -324,7 +324,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
-	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.up(1))
+	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.idMatch(raw))}, t.c.up(1))
 	p = withoutDepth(p, expr.Op("$sort", expr.D(fieldDepth, -1)))
 	all, err := readUp(ctx, wayUp{t.c.store, raw, opening(t.c.coll, p)}, func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
@@ -355,7 +355,7 @@ func (t *Tree[ID, T]) Parents(ctx context.Context, id ID) iter.Seq2[T, error] {
 // readNode reads the tree fields of one node with the user's read preference. If the node does not exist, it returns a
 // node without raw.
 func (c *core) readNode(ctx context.Context, id bson.RawValue) (node, error) {
-	return c.one(c.coll.FindOne(ctx, c.byID(id), options.FindOne().SetProjection(c.shown)), nil)
+	return c.one(c.coll.FindOne(ctx, c.idMatch(id), options.FindOne().SetProjection(c.shown)), nil)
 }
 
 // ancestry returns the IDs of the ancestors of a node, root first. It reads only the node if the node contains them.
@@ -505,7 +505,7 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	ctx = comment.Call(ctx, "tree.Forest")
 	defer fault.In(&err, "tree.Forest")
-	all, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.allNodes())}, "")
+	all, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.nodesMatch())}, "")
 	if err != nil {
 		return nil, err
 	}
@@ -581,7 +581,7 @@ func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int)
 	if err != nil {
 		return 0, err
 	}
-	if t.c.ranges && maxDepth == 0 {
+	if t.c.numbered && maxDepth == 0 {
 		x, err := t.c.readNode(ctx, raw)
 		return x.width(), err
 	}
@@ -610,7 +610,7 @@ func (t *Tree[ID, T]) ChildrenFilter(ctx context.Context, id ID) (filter bson.D,
 	if err != nil {
 		return nil, err
 	}
-	return t.c.filter(ctx, raw, t.c.childrenFrom, t.c.childrenOf)
+	return t.c.filter(ctx, raw, t.c.childrenFrom, t.c.childrenMatch)
 }
 
 // filter makes a filter from a node, which it reads unless the ID is enough. The filter for an unknown ID matches
@@ -624,7 +624,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, from source, of fun
 		return nil, err
 	}
 	if n.raw == nil {
-		return c.byIDs(nil), nil
+		return c.idsMatch(nil), nil
 	}
 	if err := c.checkAdopted(ctx, n); err != nil {
 		return nil, err
@@ -651,13 +651,13 @@ func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int
 	if from == fromQuery {
 		return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
 	}
-	return t.c.filter(ctx, raw, from, func(n node) bson.D { return t.c.descendantsOf(n, maxDepth) })
+	return t.c.filter(ctx, raw, from, func(n node) bson.D { return t.c.descendantsMatch(n, maxDepth) })
 }
 
 // idFilter matches, by ID, the nodes that a pipeline yields.
 func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
 	nodes, err := c.readNodes(ctx, opening(c.coll, append(p, expr.Op("$project", expr.D(c.o.IDField, 1)))))
-	return c.byIDs(idsOf(nodes)), err
+	return c.idsMatch(idsOf(nodes)), err
 }
 
 // AncestorsFilter matches the nodes above a node.
@@ -670,7 +670,7 @@ func (t *Tree[ID, T]) AncestorsFilter(ctx context.Context, id ID) (filter bson.D
 	if err != nil {
 		return nil, err
 	}
-	return t.c.byIDs(ids), nil
+	return t.c.idsMatch(ids), nil
 }
 
 // RootsFilter matches the nodes without parent.

@@ -109,24 +109,19 @@ func (s *store) readingFor(to *store) *store {
 	return &from
 }
 
-// newStore checks the options and fills in defaults. The layout is made twice, before and after the default names.
+// newStore checks the options and fills in defaults.
 func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, error) {
-	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
-	primary := cursor.Primary(comment.On(coll))
-	if kind != MaterializedPath {
-		o.SegmentField = ""
-	}
-	o.Scope = append(bson.D{}, o.Scope...)
-	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
-	s := &store{byLevels: new(atomic.Bool), kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
-		locks: cursor.Primary(comment.On(locks)).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
-	if s.layout = layoutOf(kind, &s.o); s.settings == nil {
+	if kind < ParentReferences || kind > NestedSets {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}
-	if err := s.o.check(s.settings); err != nil {
+	if err := o.complete(kind); err != nil {
 		return nil, err
 	}
-	s.layout = layoutOf(kind, &s.o)
+	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
+	primary := cursor.Primary(comment.On(coll))
+	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
+	s := &store{layout: layoutOf(kind, o), byLevels: new(atomic.Bool), kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
+		locks: cursor.Primary(comment.On(locks)).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
 	if s.o.OrderField != "" && s.o.OrderField != s.order {
 		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
 	}
