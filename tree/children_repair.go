@@ -37,7 +37,7 @@ func (s *lists) audit(e *engine, n node, at *place, children []node) (found []fi
 		p := e.problem(mongopatterns.WrongField, n, f, detail)
 		found = append(found, one(n, p, update(s.idMatch(n.id), expr.Op("$set", expr.D(f, keep)))))
 	}
-	if at.unlisted && at.lost == "" && at.cycle == nil && e.repairs { // for Adopt to repair
+	if at.unlisted && at.lost == "" && at.cycle == nil && e.mayMove { // for Adopt to repair
 		found = append(found, one(n, e.problem(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it")))
 	}
 	if s.o.Graph || len(at.ups) < 2 {
