@@ -81,8 +81,8 @@ func (t *Tree[ID, T]) DescendantsPipeline(id ID, maxDepth int) mongo.Pipeline {
 	return t.c.downTo(t.raw(id), maxDepth, false)
 }
 
-// SubtreePipeline yields a node and its descendants in no particular order. A maxDepth of 0 means all levels;
-// with a negative one it yields nothing.
+// SubtreePipeline yields a node and its descendants in no particular order, such as a category and those below it before
+// your $lookup of their products. A maxDepth of 0 means all levels; with a negative one it yields nothing.
 func (t *Tree[ID, T]) SubtreePipeline(id ID, maxDepth int) mongo.Pipeline {
 	return t.c.downTo(t.raw(id), maxDepth, true)
 }
@@ -98,7 +98,7 @@ func (c *core) downTo(id any, depth int, self bool) mongo.Pipeline {
 // RootsPipeline yields the nodes without parent, in order if the tree orders them.
 func (t *Tree[ID, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 
-// LeavesPipeline yields the nodes without children.
+// LeavesPipeline yields the nodes without children. Behind another pipeline it keeps those of its nodes that are leaves.
 func (t *Tree[ID, T]) LeavesPipeline() mongo.Pipeline { return t.c.leaves() }
 
 // breadcrumb yields the ancestors, root first, and the node itself: {id, name, bare}.
@@ -558,20 +558,8 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 	return all, nil
 }
 
-// CountChildren returns the number of a node's children.
-//
-// Cost: 1 round trip, index and keys as Children.
-func (t *Tree[ID, T]) CountChildren(ctx context.Context, id ID) (n int64, err error) {
-	ctx = comment.Call(ctx, "tree.CountChildren")
-	defer fault.In(&err, "tree.CountChildren")
-	raw, err := t.c.id(id)
-	if err != nil {
-		return 0, err
-	}
-	return t.c.total(ctx, t.c.children(raw))
-}
-
-// CountDescendants returns the number of nodes below a node, down to maxDepth levels; 0 means all.
+// CountDescendants returns the number of nodes below a node, down to maxDepth levels; 0 means all. To count the children,
+// CountDocuments with the ChildrenFilter examines no others.
 //
 // Cost: 1 round trip, index and keys as Descendants. Nested sets without a maxDepth read only the node.
 func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int) (n int64, err error) {
