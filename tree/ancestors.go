@@ -59,7 +59,7 @@ func (s ancestorArray) newAncestors(x node, n *node) bson.D {
 }
 
 func (s ancestorArray) setBelow(x node, fields bson.D) []mongo.WriteModel {
-	return []mongo.WriteModel{update(s.in(s.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", fields)})}
+	return []mongo.WriteModel{update(expr.D(s.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", fields)})}
 }
 
 func (s ancestorArray) refExpr() any { return expr.Field(s.o.IDField) }
@@ -97,7 +97,7 @@ func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 func (s ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {
 	match := s.belowMatch(id, depth)
 	if self {
-		match = s.in("$or", bson.A{expr.D(s.o.IDField, equal(id)), match})
+		match = expr.D("$or", bson.A{expr.D(s.o.IDField, equal(id)), match})
 	}
 	return mongo.Pipeline{expr.Op("$match", match)}
 }
@@ -107,7 +107,7 @@ func (s ancestorArray) descendantsMatch(n node, depth int) bson.D { return s.bel
 // belowMatch matches the nodes that have id among their ancestors, by one range of the index. The distance
 // from id to the end of the array says how far below id they are.
 func (s ancestorArray) belowMatch(id any, depth int) bson.D {
-	match := s.in(s.o.AncestorsField, equal(id))
+	match := expr.D(s.o.AncestorsField, equal(id))
 	if depth > 0 {
 		distance := expr.Op("$subtract", expr.Op("$size", s.array()), expr.Op("$indexOfArray", s.array(), expr.Literal(id)))
 		match = append(match, expr.Element("$expr", expr.Op("$lte", distance, depth)))

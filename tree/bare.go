@@ -43,7 +43,7 @@ func (s *store) bareExpr() any {
 // bareUnderMatch is the filter for the bare nodes with a condition for their parent. It excludes parents that are arrays,
 // because an equality would match their elements.
 func (s *store) bareUnderMatch(parent any) bson.D {
-	return append(s.in(), append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.AnArray)}))...)
+	return append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.AnArray)}))
 }
 
 // checkDeletable refuses a node without the derived field, even if it names no parent. It may be a document of
@@ -81,7 +81,7 @@ const bareMax = 10_000
 // refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
 // looks for one that has its parent below x.
 func (s oneParent) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
-	nodes, err := s.findAll(ctx, s.in("$or", bson.A{expr.D(s.o.IDField, equal(id)), s.bareMatch(s.aParent())}), bareMax+1)
+	nodes, err := s.findAll(ctx, expr.D("$or", bson.A{expr.D(s.o.IDField, equal(id)), s.bareMatch(s.aParent())}), bareMax+1)
 	if err != nil {
 		return x, err
 	}

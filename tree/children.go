@@ -74,7 +74,7 @@ func (s *lists) siblings(id any) mongo.Pipeline {
 
 // otherRoots yields the other roots if the node is a root, and nothing if it is not.
 func (s *lists) otherRoots(id any) mongo.Pipeline {
-	others := append(s.roots(), expr.Op("$match", expr.D(s.o.IDField, expr.Op("$ne", id))))
+	others := s.coll.Scope().Stages(append(s.roots(), expr.Op("$match", expr.D(s.o.IDField, expr.Op("$ne", id)))))
 	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.idMatch(id))}, s.roots()[1:], mongo.Pipeline{
 		expr.Op("$lookup", expr.D("from", s.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
 }
@@ -91,13 +91,13 @@ func (s *lists) sortedRoots() mongo.Pipeline {
 
 // leaves have an empty list or none at all, and are not bare.
 func (s *lists) leaves() mongo.Pipeline {
-	return mongo.Pipeline{expr.Op("$match", append(s.in(s.o.ChildrenField+".0", expr.Op("$exists", false)), s.notBareMatch()...))}
+	return mongo.Pipeline{expr.Op("$match", append(expr.D(s.o.ChildrenField+".0", expr.Op("$exists", false)), s.notBareMatch()...))}
 }
 
 // childrenMatch needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
 func (s *lists) childrenMatch(n node) bson.D { return s.idsMatch(n.children) }
 func (s *lists) rootsMatch() bson.D          { return nil }
-func (s *lists) listingMatch(id any) bson.D  { return s.in(s.o.ChildrenField, equal(id)) }
+func (s *lists) listingMatch(id any) bson.D  { return expr.D(s.o.ChildrenField, equal(id)) }
 
 func (s *lists) parent(node) (up node, broken string) { return node{}, "" }
 
@@ -115,9 +115,9 @@ func (s *lists) parentsMatch(nodes []node) bson.D {
 		}
 	}
 	if len(parents) == 0 {
-		return append(s.in(), listing...)
+		return listing
 	}
-	return s.in("$or", bson.A{listing, expr.D(s.o.IDField, anyOf(parents))})
+	return expr.D("$or", bson.A{listing, expr.D(s.o.IDField, anyOf(parents))})
 }
 
 // allChildrenMatch is the filter for the nodes that the lists name.
@@ -136,7 +136,7 @@ func (s *lists) childrenByParent(ctx context.Context, nodes []node) ([][]node, e
 		ids = append(ids, n.children...)
 	}
 	byKey := map[string]node{}
-	found, err := s.findIn(ctx, ids, func(any bson.D) bson.D { return s.in(s.o.IDField, any) })
+	found, err := s.findIn(ctx, ids, func(any bson.D) bson.D { return expr.D(s.o.IDField, any) })
 	if err != nil {
 		return nil, err
 	}
@@ -160,11 +160,11 @@ func (s *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 	if !txn.Running(ctx) {
 		return s.first(ctx, append(s.roots(), expr.Op("$match", match)))
 	}
-	nodes, err := s.findAll(ctx, s.in("$and", bson.A{match, s.notBareMatch()}))
+	nodes, err := s.findAll(ctx, expr.D("$and", bson.A{match, s.notBareMatch()}))
 	if err != nil || len(nodes) == 0 {
 		return node{}, err
 	}
-	parents, err := s.findAll(ctx, s.in(s.o.ChildrenField, anyOf(idsOf(nodes))))
+	parents, err := s.findAll(ctx, expr.D(s.o.ChildrenField, anyOf(idsOf(nodes))))
 	if err != nil {
 		return node{}, err
 	}

@@ -58,7 +58,7 @@ func (s *lists) parentForInsert(ctx context.Context, pos position) (parent bson.
 		return pos.anchorID, pos.offset(), nil
 	}
 	either := bson.A{expr.D(s.o.ChildrenField, equal(pos.anchorID)), expr.D(s.o.IDField, equal(pos.anchorID))}
-	nodes, err := s.findAll(ctx, s.in("$or", either))
+	nodes, err := s.findAll(ctx, expr.D("$or", either))
 	if err != nil {
 		return parent, 0, err
 	}
@@ -143,7 +143,7 @@ func (s *lists) readMovingIn(ctx context.Context, id bson.RawValue, pos position
 		listed = ids[:1]
 	}
 	either := bson.A{expr.D(s.o.IDField, expr.Op("$in", ids)), expr.D(s.o.ChildrenField, anyOf(listed))}
-	nodes, err := s.findAll(ctx, s.in("$or", either))
+	nodes, err := s.findAll(ctx, expr.D("$or", either))
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +420,7 @@ func (s *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 	for _, n := range nodes {
 		ids = append(ids, n.id)
 	}
-	stay, err := s.findIn(ctx, without(ids, id), func(any bson.D) bson.D { return s.in(s.o.ChildrenField, any) })
+	stay, err := s.findIn(ctx, without(ids, id), func(any bson.D) bson.D { return expr.D(s.o.ChildrenField, any) })
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -186,22 +184,13 @@ func equal(v any) any {
 	return value.Equal(raw)
 }
 
-// in is a filter of the scope and further conditions. Every filter of the package begins with it.
-func (s *store) in(pairs ...any) bson.D {
-	out := make(bson.D, 0, len(s.scope)+len(pairs)/2)
-	for _, e := range s.scope {
-		out = append(out, expr.Element(e.Key, equal(e.Value)))
-	}
-	return append(out, expr.D(pairs...)...)
-}
-
 // nodesMatch matches the nodes of the tree. A document without an ID cannot be one.
-func (s *store) nodesMatch() bson.D { return s.in(s.o.IDField, expr.Op("$ne", nil)) }
+func (s *store) nodesMatch() bson.D { return expr.D(s.o.IDField, expr.Op("$ne", nil)) }
 
-func (s *store) idMatch(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
+func (s *store) idMatch(id any) bson.D { return expr.D(s.o.IDField, equal(id)) }
 
 func (s *store) idsMatch(ids []bson.RawValue) bson.D {
-	return s.in(s.o.IDField, anyOf(ids))
+	return expr.D(s.o.IDField, anyOf(ids))
 }
 
 // anyOf matches any of the values, which may be IDs or paths. It leaves out those that cannot be IDs, because the
@@ -215,8 +204,8 @@ func anyOf[V any](values []V) bson.D {
 
 func (s *store) id(v any) (bson.RawValue, error) { return s.codec.ID("id", v) }
 
-// newDocument is a document of the user before it has a place: without the fields that the tree derives, and with an _id,
-// the scope and a child count.
+// newDocument is a document of the user before it has a place: without the fields that the tree derives, and with an _id
+// and a child count.
 type newDocument struct {
 	doc     bson.D
 	id      bson.RawValue
@@ -247,7 +236,6 @@ func (s *store) prepare(user any) (d newDocument, err error) {
 	if err := s.checkNewID(d.id); err != nil {
 		return d, err
 	}
-	d.doc = append(d.doc, s.scope...)
 	if s.o.ChildCountField != "" {
 		d.doc = append(d.doc, expr.Element(s.o.ChildCountField, int64(0)))
 	}
@@ -255,15 +243,15 @@ func (s *store) prepare(user any) (d newDocument, err error) {
 	return d, s.checkUsable(node{id: d.id, segment: d.segment})
 }
 
-// ownFields encodes a document of the user, without the fields that the tree writes itself.
+// ownFields encodes a document of the user, without the fields that the tree and the scope write.
 func (s *store) ownFields(user any) (doc bson.D, err error) {
 	raw, err := s.codec.Stored(user, s.o.IDField)
 	if err != nil {
 		return nil, err
 	}
 	drop := slices.Concat(s.fields, []string{s.o.OrderField, s.o.ChildCountField}, internal)
-	for _, e := range s.scope {
-		drop = append(drop, e.Key)
+	for _, f := range s.coll.Scope().Fields() {
+		drop = append(drop, f.Name)
 	}
 	all, err := raw.Elements()
 	if err != nil { // a RawValue inside that is not valid BSON
@@ -297,15 +285,4 @@ func (s *store) checkNewID(id bson.RawValue) error {
 		return fault.Invalid("%s: %s is Options.RootParent and cannot be an ID", s.o.IDField, text(id))
 	}
 	return nil
-}
-
-// scopeID is the _id of the lock document. Scopes that the server holds equal have the same one, whatever the types
-// of their numbers and the order of their fields; otherwise two processes would have two locks.
-func (s *store) scopeID() string {
-	var fields []string
-	for _, e := range s.scope {
-		fields = append(fields, fmt.Sprintf("%s=%s", e.Key, strconv.QuoteToASCII(key(e.Value.(bson.RawValue)))))
-	}
-	slices.Sort(fields)
-	return strings.Join(append([]string{"tree"}, fields...), " ")
 }

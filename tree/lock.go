@@ -74,8 +74,8 @@ func (s *store) lock(ctx context.Context) (int64, error) {
 func (s *store) ensureLock(ctx context.Context) error {
 	upsert := options.UpdateOne().SetUpsert(true)
 	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), expr.Op("$setOnInsert", expr.D(s.lockField(), int64(0))), upsert))
-	if mongo.IsDuplicateKeyError(err) && len(s.scope) > 0 {
-		_, err = fault.One(s.locks.UpdateOne(ctx, expr.D("_id", s.lockID), expr.Op("$set", s.scope)))
+	if of := s.locks.Scope(); mongo.IsDuplicateKeyError(err) && of != nil {
+		_, err = fault.One(s.locks.In(nil).UpdateOne(ctx, s.lockMatch(), of.Again()))
 	}
 	if mongo.IsDuplicateKeyError(err) { // another process has created it
 		return nil
@@ -85,14 +85,14 @@ func (s *store) ensureLock(ctx context.Context) error {
 
 // lockField is the name of the epoch in the lock document: "n", unless the scope has a field of this name.
 func (s *store) lockField() string {
-	if lookup(s.scope, "n") != nil {
+	if s.locks.Scope().Has("n") {
 		return fieldLock
 	}
 	return "n"
 }
 
-// lockMatch contains the scope, so that in a lock collection sharded by it one shard is asked.
-func (s *store) lockMatch() bson.D { return s.in("_id", s.lockID) }
+// lockMatch matches the lock document. The scope of locks lets a lock collection sharded by it ask one shard.
+func (s *store) lockMatch() bson.D { return expr.D("_id", s.lockID) }
 
 // readEpoch reads the epoch from the lock document, 0 if there is no such document yet.
 func (s *store) readEpoch(ctx context.Context) (int64, error) {

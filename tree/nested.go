@@ -40,13 +40,14 @@ func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	}
 	left := expr.Field(s.o.LeftField)
 	stages := mongo.Pipeline{
-		s.match("$expr", expr.Op("$and", expr.Op("$gt", left, expr.Var("from")), expr.Op("$lt", left, expr.Var("to")))),
+		expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$and",
+			expr.Op("$gt", left, expr.Var("from")), expr.Op("$lt", left, expr.Var("to")))))),
 	}
 	return s.rangeDown(id, [2]any{left, expr.Field(s.o.RightField)}, stages, self)
 }
 
 func (s nestedSets) descendantsMatch(n node, _ int) bson.D {
-	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right))
+	return expr.D(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right))
 }
 
 // numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets.
@@ -71,7 +72,7 @@ func (s numbers) shift(stretches ...stretch) mongo.WriteModel {
 		}
 		return expr.Op("$switch", expr.D("branches", branches, "default", f))
 	}
-	return update(s.in(s.o.LeftField, expr.Op("$lte", high), s.o.RightField, expr.Op("$gte", low)),
+	return update(expr.D(s.o.LeftField, expr.Op("$lte", high), s.o.RightField, expr.Op("$gte", low)),
 		mongo.Pipeline{expr.Op("$set", expr.D(s.o.LeftField, moved(s.o.LeftField), s.o.RightField, moved(s.o.RightField)))})
 }
 
@@ -143,7 +144,7 @@ func (s numbers) rootNumber(ctx context.Context, first bool) (int64, error) {
 		last, err := s.lastNumber(ctx)
 		return last + 1, err
 	}
-	n, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
+	n, err := s.findOne(ctx, expr.D(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
 	return max(n.left, 1), err
 }
 
@@ -155,7 +156,7 @@ func (s numbers) lastNumber(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	last := max(root.left, root.right, 0)
-	after, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gt", last)), nil, s.o.RightField, -1)
+	after, err := s.findOne(ctx, expr.D(s.o.LeftField, expr.Op("$gt", last)), nil, s.o.RightField, -1)
 	return max(last, after.left, after.right), err
 }
 

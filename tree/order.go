@@ -319,7 +319,7 @@ func (s gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 			}
 		}
 	}
-	last, err := s.findOne(ctx, s.in(s.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
+	last, err := s.findOne(ctx, expr.D(s.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
 	if err != nil {
 		return nil, err
 	}

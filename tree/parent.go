@@ -93,7 +93,7 @@ func (s *store) noArrayMatch(field string) bson.D {
 }
 
 func (s *store) parentHandOver(x node, heir *node) []mongo.WriteModel {
-	match := append(s.in(s.o.ParentField, equal(x.id)), s.noArrayMatch(s.o.ParentField)...)
+	match := append(expr.D(s.o.ParentField, equal(x.id)), s.noArrayMatch(s.o.ParentField)...)
 	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentField(heir)))}
 }
 

@@ -110,7 +110,7 @@ func (s materializedPath) replace(from, start string) []mongo.WriteModel {
 	if start == s.o.PathDelimiter { // children become roots
 		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), expr.Literal(s.rootPath()), moved)
 	}
-	return []mongo.WriteModel{update(s.in(s.o.PathField, s.pathRange(from)),
+	return []mongo.WriteModel{update(expr.D(s.o.PathField, s.pathRange(from)),
 		mongo.Pipeline{expr.Op("$set", expr.D(s.o.PathField, moved))})}
 }
 
@@ -196,8 +196,8 @@ func (s materializedPath) upBySegments(segments any, levels int) mongo.Pipeline 
 	}
 	join := expr.D("from", s.coll.Name(), "localField", fieldRef+".path", "foreignField", s.o.PathField,
 		"let", expr.D("segment", expr.Field(fieldRef+".segment")),
-		"pipeline", bson.A{s.match("$expr", expr.Op("$eq", expr.Field(s.o.SegmentField), expr.Var("segment")),
-			"$nor", bson.A{s.bareMatch(s.aParent())})},
+		"pipeline", bson.A{expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$eq", expr.Field(s.o.SegmentField), expr.Var("segment"))),
+			expr.Element("$nor", bson.A{s.bareMatch(s.aParent())})))},
 		"as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{
@@ -211,8 +211,8 @@ func (s materializedPath) upBySegments(segments any, levels int) mongo.Pipeline 
 // down joins the nodes by the bounds of pathRange, in terms of the node that the pipeline reads first.
 func (s materializedPath) down(id any, depth int, self bool) mongo.Pipeline {
 	path := expr.Field(s.o.PathField)
-	stages := mongo.Pipeline{s.match("$expr", expr.Op("$and",
-		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))}
+	stages := mongo.Pipeline{expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$and",
+		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))))}
 	if depth > 0 {
 		stages = append(stages, expr.Op("$match", s.toDepthMatch(expr.Op("$size", s.split(expr.Var("from"))), depth)))
 	}
@@ -221,7 +221,7 @@ func (s materializedPath) down(id any, depth int, self bool) mongo.Pipeline {
 
 func (s materializedPath) descendantsMatch(n node, depth int) bson.D {
 	full := s.full(n)
-	match := s.in(s.o.PathField, s.pathRange(full))
+	match := expr.D(s.o.PathField, s.pathRange(full))
 	if depth > 0 {
 		match = append(match, s.toDepthMatch(strings.Count(full, s.o.PathDelimiter)+1, depth)...)
 	}

@@ -46,7 +46,7 @@ func (s references) namedMatch(ups ...node) bson.D {
 		if path == s.o.PathDelimiter {
 			paths = s.rootRefs()
 		}
-		match := s.in(s.refField, expr.Op("$in", paths), s.o.SegmentField, expr.Op("$in", segments[path]))
+		match := expr.D(s.refField, expr.Op("$in", paths), s.o.SegmentField, expr.Op("$in", segments[path]))
 		any = append(any, append(match, s.notBareMatch()...))
 	}
 	if len(ids) > 0 || len(any) == 0 {
@@ -84,11 +84,11 @@ func (s references) refTo(parent *node) any { return lookup(s.fieldsUnder(parent
 func (s references) siblingsMatch(parent *node) bson.D {
 	switch roots := s.rootRefs(); {
 	case parent == nil && len(roots) > 1:
-		return s.in(s.refField, expr.Op("$in", roots))
+		return expr.D(s.refField, expr.Op("$in", roots))
 	case parent != nil && s.keepsParent && s.noParent(parent.id): // not a node: this would match the roots
 		return s.idsMatch(nil)
 	}
-	return s.in(s.refField, equal(s.refTo(parent)))
+	return expr.D(s.refField, equal(s.refTo(parent)))
 }
 
 // rootRefs are the values that refField can have in a root.
@@ -119,7 +119,7 @@ func (s references) notBareRootsMatch() bson.D {
 // children by a path need the node first, because its path and segment make the path of its children.
 func (s references) children(id any) mongo.Pipeline {
 	if s.keepsParent {
-		match := s.in(s.refField, equal(id))
+		match := expr.D(s.refField, equal(id))
 		if raw, ok := id.(bson.RawValue); ok {
 			match = s.siblingsMatch(&node{id: raw})
 		}
@@ -154,7 +154,7 @@ func (s references) siblings(id any) mongo.Pipeline {
 func (s references) leaves() mongo.Pipeline {
 	switch {
 	case s.o.ChildCountField != "":
-		return mongo.Pipeline{s.match(s.o.ChildCountField, 0)}
+		return mongo.Pipeline{expr.Op("$match", expr.D(s.o.ChildCountField, 0))}
 	case s.keepsParent:
 		return s.unreferenced(s.o.IDField, s.refField)
 	}
@@ -185,7 +185,7 @@ func (s references) sortedChildren(nodes []node) mongo.Pipeline {
 			refs, ids = append(refs, s.refTo(&n)), append(ids, n.id)
 		}
 	}
-	match := s.in(s.refField, anyOf(refs))
+	match := expr.D(s.refField, anyOf(refs))
 	if s.derived == s.refField {
 		match = expr.Op("$or", bson.A{match, s.bareUnderMatch(anyOf(ids))})
 	}
@@ -311,5 +311,5 @@ func (s references) allChildrenMatch(nodes []node) bson.D {
 	for _, n := range nodes {
 		refs = append(refs, s.refTo(&n))
 	}
-	return append(s.in(s.refField, anyOf(refs)), s.noArrayMatch(s.refField)...)
+	return append(expr.D(s.refField, anyOf(refs)), s.noArrayMatch(s.refField)...)
 }

@@ -251,13 +251,13 @@ func idsOf(nodes []node) []bson.RawValue {
 
 // Pipelines.
 
-// match is a $match within the scope.
-func (s *store) match(pairs ...any) bson.D { return expr.Op("$match", s.in(pairs...)) }
+// inJoin are the conditions of a filter in a $lookup or $graphLookup, which the scope of the collection does not reach.
+func (s *store) inJoin(conditions ...bson.E) bson.D { return s.coll.Scope().Match(conditions) }
 
 // lookup joins the collection to itself, within the scope, and puts the nodes into fieldTree.
 func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	spec := expr.D("from", s.coll.Name(), "localField", local, "foreignField", foreign)
-	if restrict := append(s.in(), s.noArrayMatch(foreign)...); len(restrict) > 0 {
+	if restrict := s.inJoin(s.noArrayMatch(foreign)...); len(restrict) > 0 {
 		stages = append([]bson.D{expr.Op("$match", restrict)}, stages...)
 	}
 	if len(stages) > 0 {
@@ -291,7 +291,7 @@ func (s *store) graphLookup(g graphSearch) bson.D {
 	if g.depth > 0 {
 		spec = append(spec, expr.Element("maxDepth", g.depth-1))
 	}
-	restrict := slices.Concat(s.in(), s.noArrayMatch(g.to), g.only)
+	restrict := s.inJoin(slices.Concat(s.noArrayMatch(g.to), g.only)...)
 	if g.to != "_id" && g.to == s.o.IDField {
 		restrict = append(restrict, expr.Element("$nor", bson.A{expr.D(g.to, nil)}))
 	}
@@ -369,7 +369,7 @@ func (s *store) sorting() bson.D {
 // unreferenced yields the nodes that no other node refers to: the value of local, which the stages before may compute,
 // is not in the field foreign of any node. $limit ends the search at the first.
 func (s *store) unreferenced(local, foreign string, before ...bson.D) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{s.match()}, before, mongo.Pipeline{
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", bson.D{})}, before, mongo.Pipeline{
 		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", expr.D("_id", 1))),
 		expr.Op("$match", expr.D(fieldTree, expr.Op("$size", 0))),
 		expr.Op("$unset", bson.A{fieldTree, fieldRef}),

@@ -21,7 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
 
 // The package's own errors, besides those of the root package.
@@ -70,16 +70,16 @@ type store struct {
 	layout
 	o    Options
 	kind Representation
-	coll *comment.Collection // the user's, for reads with its read preference
 
+	// Each command of these collections is in Options.Scope. What is not a command of theirs names the scope itself: see
+	// inJoin, and the filters and pipelines for the caller's commands in read.go.
+	coll    *comment.Collection // the user's, for reads with its read preference
 	primary *comment.Collection // for writes, and for reads that must see every node
 	durable *comment.Collection // primary with the write concern majority, for writes outside transactions
 	locks   *comment.Collection
-	lockID  string // see scopeID
+	lockID  string // one for all scopes that the server holds equal: otherwise two processes would have two locks
 
-	codec codec.Codec
-	scope bson.D // values are bson.RawValue
-
+	codec      codec.Codec
 	rootParent bson.RawValue // Options.RootParent
 
 	byLevels *atomic.Bool // see refusesJoins
@@ -117,41 +117,34 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	if err := o.complete(kind); err != nil {
 		return nil, err
 	}
+	c := codec.Of(coll, o.Registry, o.BSON)
+	of, err := scope.New(c, o.Scope)
+	if err != nil {
+		return nil, err
+	}
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
-	primary := cursor.Primary(comment.On(coll))
-	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
-	s := &store{layout: layoutOf(kind, o), byLevels: new(atomic.Bool), kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
-		locks: cursor.Primary(comment.On(locks)).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
+	own := comment.On(coll).In(of)
+	primary := cursor.Primary(own)
+	locks := comment.On(coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))).In(of)
+	s := &store{layout: layoutOf(kind, o), o: o, kind: kind, coll: own, primary: primary, durable: primary.Clone(majority),
+		locks: cursor.Primary(locks).Clone(majority), lockID: of.Label("tree"), codec: c, byLevels: new(atomic.Bool)}
 	if s.o.OrderField != "" && s.o.OrderField != s.order {
 		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
 	}
 	if s.o.Graph && kind != ChildReferences {
 		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
 	}
-	if err := s.encodeOptions(); err != nil {
-		return nil, err
+	if s.o.RootParent != nil {
+		if s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent); err != nil {
+			return nil, err
+		}
 	}
-	s.lockID, s.shown = s.scopeID(), expr.Raw(projection(s))
+	s.shown = expr.Raw(projection(s))
 	s.mark = expr.Raw(expr.Op("$inc", expr.D(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
 	if s.unmark = s.childCountBy(-1); s.unmark == nil {
 		s.unmark = expr.Op("$unset", expr.D(fieldTouch, ""))
 	}
 	return s, nil
-}
-
-// encodeOptions encodes the values in the options.
-func (s *store) encodeOptions() (err error) {
-	for _, e := range s.o.Scope {
-		v, err := s.codec.Compared(e.Value)
-		if err := cmp.Or(err, value.CheckID(v)); err != nil {
-			return fault.Invalid("Options.Scope: %s: %w", e.Key, err)
-		}
-		s.scope = append(s.scope, expr.Element(e.Key, v))
-	}
-	if s.o.RootParent != nil {
-		s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent)
-	}
-	return err
 }
 
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.
@@ -176,15 +169,12 @@ func (t *Tree[ID, T]) Indexes() map[string][]mongo.IndexModel {
 // keyed are the keys of an index: those of the scope, then fields, except empty names.
 func (s *store) keyed(fields ...string) bson.D {
 	keys := bson.D{}
-	for _, e := range s.scope {
-		keys = append(keys, expr.Element(e.Key, 1))
-	}
 	for _, f := range fields {
 		if f != "" {
 			keys = append(keys, expr.Element(f, 1))
 		}
 	}
-	return keys
+	return s.coll.Scope().Keys(keys)
 }
 
 // EnsureIndexes creates the indexes that are missing and the tree's lock document, and drops nothing. If an
