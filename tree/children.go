@@ -97,7 +97,9 @@ func (s *lists) leaves() mongo.Pipeline {
 // childrenMatch needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
 func (s *lists) childrenMatch(n node) bson.D { return s.idsMatch(n.children) }
 func (s *lists) rootsMatch() bson.D          { return nil }
-func (s *lists) listingMatch(id any) bson.D  { return expr.D(s.o.ChildrenField, equal(id)) }
+
+// listingMatch is the filter for the nodes that list an ID, or one that a condition such as anyOf is for.
+func (s *lists) listingMatch(id any) bson.D { return expr.D(s.o.ChildrenField, equal(id)) }
 
 func (s *lists) parent(node) (up node, broken string) { return node{}, "" }
 
@@ -108,7 +110,7 @@ func (s *lists) fieldsOf(_ *node, children []node) bson.D {
 // parentsMatch matches the nodes that list one of nodes. For bare nodes they are also those that the parent
 // fields name, because Adopt and Check have to know whether they exist.
 func (s *lists) parentsMatch(nodes []node) bson.D {
-	listing, parents := expr.D(s.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
+	listing, parents := s.listingMatch(anyOf(idsOf(nodes))), []bson.RawValue{}
 	for _, n := range nodes {
 		if s.isBare(n.raw) {
 			parents = append(parents, n.parent)
@@ -117,29 +119,27 @@ func (s *lists) parentsMatch(nodes []node) bson.D {
 	if len(parents) == 0 {
 		return listing
 	}
-	return expr.D("$or", bson.A{listing, expr.D(s.o.IDField, anyOf(parents))})
+	return expr.D("$or", bson.A{listing, s.idsMatch(parents)})
 }
 
 // allChildrenMatch is the filter for the nodes that the lists name.
-func (s *lists) allChildrenMatch(nodes []node) bson.D {
-	var ids []bson.RawValue
+func (s *lists) allChildrenMatch(nodes []node) bson.D { return s.idsMatch(childIDs(nodes)) }
+
+// childIDs returns the IDs in the lists of nodes.
+func childIDs(nodes []node) (ids []bson.RawValue) {
 	for _, n := range nodes {
 		ids = append(ids, n.children...)
 	}
-	return s.idsMatch(ids)
+	return ids
 }
 
 // childrenByParent uses no $lookup, because a sharded collection refuses it in a transaction.
 func (s *lists) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
-	var ids []bson.RawValue
-	for _, n := range nodes {
-		ids = append(ids, n.children...)
-	}
-	byKey := map[string]node{}
-	found, err := s.findIn(ctx, ids, func(any bson.D) bson.D { return expr.D(s.o.IDField, any) })
+	found, err := s.findIn(ctx, childIDs(nodes), s.idMatch)
 	if err != nil {
 		return nil, err
 	}
+	byKey := map[string]node{}
 	for _, child := range found {
 		byKey[key(child.id)] = child
 	}
@@ -164,7 +164,7 @@ func (s *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 	if err != nil || len(nodes) == 0 {
 		return node{}, err
 	}
-	parents, err := s.findAll(ctx, expr.D(s.o.ChildrenField, anyOf(idsOf(nodes))))
+	parents, err := s.findAll(ctx, s.listingMatch(anyOf(idsOf(nodes))))
 	if err != nil {
 		return node{}, err
 	}

@@ -206,7 +206,7 @@ func (s *lists) listing(ctx context.Context, b *batch) (listing map[string][]nod
 			kept = append(kept, at.ups[0].id)
 		}
 	}
-	read, err := s.findAll(ctx, expr.Op("$or", bson.A{expr.D(s.o.ChildrenField, anyOf(ids)), s.idsMatch(kept)}))
+	read, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(anyOf(ids)), s.idsMatch(kept)}))
 	if err != nil {
 		return nil, false, err
 	}

@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -360,13 +361,8 @@ func (s *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 			return 0, nil, err
 		}
 	}
-	var ids []bson.RawValue
-	for _, n := range all {
-		if _, ok := byKey[key(n.id)]; ok {
-			ids = append(ids, n.id)
-		}
-	}
-	bareNodes, err := s.findIn(ctx, ids, func(any bson.D) bson.D { return s.bareUnderMatch(any) }, bareMax)
+	ids := idsOf(slices.DeleteFunc(all, func(n node) bool { return byKey[key(n.id)].raw == nil }))
+	bareNodes, err := s.findIn(ctx, ids, s.bareUnderMatch, bareMax)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -416,11 +412,8 @@ func listedBelow(nodes []node, id bson.RawValue) map[string]node {
 
 // keepShared removes from nodes those that a node outside also leads to: the ones that it lists, and all below them.
 func (s *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
-	var ids []bson.RawValue
-	for _, n := range nodes {
-		ids = append(ids, n.id)
-	}
-	stay, err := s.findIn(ctx, without(ids, id), func(any bson.D) bson.D { return expr.D(s.o.ChildrenField, any) })
+	ids := idsOf(slices.Collect(maps.Values(nodes)))
+	stay, err := s.findIn(ctx, without(ids, id), s.listingMatch)
 	if err != nil {
 		return err
 	}

@@ -13,18 +13,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names that Options refuse. The fields exist only inside pipelines, except for fieldTouch, which also exists inside
-// transactions, and fieldLock, which is in the lock document.
+// Names that Options refuse, besides that of package hold. The fields exist only inside pipelines, except for fieldLock,
+// which is in the lock document.
 const (
 	fieldDepth = "__depth"  // distance from the node that a pipeline starts from
 	fieldTree  = "__tree"   // the result of a $lookup or $graphLookup
-	fieldTouch = hold.Field // the mark of touch
-	fieldRef   = fieldTouch // a computed reference
+	fieldRef   = hold.Field // a computed reference, by a name that is taken anyway
 	fieldSelf  = "__self"   // the node itself; in downBy it tells the two copies apart
 	fieldLock  = "__locked" // see lockField
 )
 
-var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf, fieldLock}
+var internal = []string{fieldDepth, fieldTree, fieldRef, fieldSelf, fieldLock}
 
 // node is a document, or what is known of one: a reference that another node holds, or a place that a node will get.
 type node struct {
@@ -187,11 +186,10 @@ func equal(v any) any {
 // nodesMatch matches the nodes of the tree. A document without an ID cannot be one.
 func (s *store) nodesMatch() bson.D { return expr.D(s.o.IDField, expr.Op("$ne", nil)) }
 
+// idMatch matches the node with an ID, or those with one that a condition such as anyOf is for.
 func (s *store) idMatch(id any) bson.D { return expr.D(s.o.IDField, equal(id)) }
 
-func (s *store) idsMatch(ids []bson.RawValue) bson.D {
-	return expr.D(s.o.IDField, anyOf(ids))
-}
+func (s *store) idsMatch(ids []bson.RawValue) bson.D { return s.idMatch(anyOf(ids)) }
 
 // anyOf matches any of the values, which may be IDs or paths. It leaves out those that cannot be IDs, because the
 // server would take a regular expression from a document for a pattern.

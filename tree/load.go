@@ -289,7 +289,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 		if change := c.addChildren(children[k]); len(change) > 0 {
 			models = append(models, update(c.idMatch(p.id), change))
 		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
-			models = append(models, c.marked(p)...)
+			models = append(models, c.touched(p)...)
 		}
 	}
 	return len(docs), these.taken, c.write(ctx, models...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -104,19 +105,27 @@ func (s *store) readEpoch(ctx context.Context) (int64, error) {
 }
 
 // touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
-// conflicts with this one, and returns the node. The write increments the child count, or else sets a
-// temporary field, which insertUnder removes.
+// conflicts with this one, and returns the node. The write counts the child that is to come, or else sets the mark of
+// package hold, which insertUnder removes.
 func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
+	mark := s.childCountBy(1)
+	if mark == nil {
+		mark = hold.Mark
+	}
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
-	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, s.mark, opts)), absent)
+	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, mark, opts)), absent)
 }
 
-// marked are two writes to a node that together change nothing, but conflict with an insertion under it.
-func (s *store) marked(n *node) []mongo.WriteModel {
-	if n == nil {
+// touched are two writes to a node, if there is one, that together change nothing, but conflict with an insertion under it.
+// They are those of package hold, unless there is a child count: then a validator may refuse any other field.
+func (s *store) touched(n *node) []mongo.WriteModel {
+	switch {
+	case n == nil:
 		return nil
+	case s.o.ChildCountField == "":
+		return hold.Writes(s.idMatch(n.id))
 	}
-	return []mongo.WriteModel{update(s.idMatch(n.id), s.mark), update(s.idMatch(n.id), s.unmark)}
+	return []mongo.WriteModel{update(s.idMatch(n.id), s.childCountBy(1)), update(s.idMatch(n.id), s.childCountBy(-1))}
 }
 
 // childCountBy is the part of an update that changes the child count.
@@ -151,10 +160,10 @@ func (s *store) insertUnder(ctx context.Context, d newDocument, marked *node) er
 		_, err := fault.One(s.primary.InsertOne(ctx, d.doc))
 		return err
 	}
-	match := append(s.idMatch(d.id), expr.Element(fieldTouch, expr.Op("$type", "minKey")))
+	match := append(s.idMatch(d.id), expr.Element(hold.Field, expr.Op("$type", "minKey")))
 	if s.o.IDField != "_id" {
 		match = append(match, expr.Element("_id", equal(lookup(d.doc, "_id"))))
 	}
 	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(d.doc).SetUpsert(true),
-		mongo.NewUpdateOneModel().SetFilter(s.idMatch(marked.id)).SetUpdate(s.unmark))
+		mongo.NewUpdateOneModel().SetFilter(s.idMatch(marked.id)).SetUpdate(hold.Unmark))
 }

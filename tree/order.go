@@ -165,7 +165,7 @@ func (s gaps) orderAt(ctx context.Context, p placement) (fields bson.D, room []m
 		return nil, nil, err
 	}
 	if p.moving != nil {
-		room = append(room, s.marked(p.parent)...)
+		room = append(room, s.touched(p.parent)...)
 	}
 	return expr.D(s.o.OrderField, at), room, nil
 }
@@ -289,7 +289,7 @@ func (s gaps) roomForChildren(d deletion, width int64) (models []mongo.WriteMode
 		after := append(s.siblingsMatch(d.heir), expr.Element(s.o.OrderField, expr.Op("$gt", d.x.order)))
 		models = append(models, update(after, expr.Op("$inc", expr.D(s.o.OrderField, width))))
 	}
-	return append(models, s.marked(d.heir)...)
+	return append(models, s.touched(d.heir)...)
 }
 
 // orderAfterRoots is a gap after the last root, or the order of x if there is none.

@@ -217,7 +217,7 @@ func (s *store) assemble(pieces []piece, join func(parent, child int)) {
 }
 
 // findIn is findAll for the filter of IDs, in as many commands as these need.
-func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(any bson.D) bson.D, limit ...int64) (all []node, err error) {
+func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(condition any) bson.D, limit ...int64) (all []node, err error) {
 	for these := range value.Chunks(ids) {
 		found, err := s.findAll(ctx, match(anyOf(these)), limit...)
 		if err != nil {

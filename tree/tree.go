@@ -84,9 +84,7 @@ type store struct {
 
 	byLevels *atomic.Bool // see refusesJoins
 
-	shown  bson.Raw // the projection: see projection
-	mark   bson.Raw // the update of touch
-	unmark bson.D   // the update that reverts mark
+	shown bson.Raw // the projection: see projection
 }
 
 // newCore also encodes the pipelines of the reads that a page makes most often.
@@ -140,10 +138,6 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 		}
 	}
 	s.shown = expr.Raw(projection(s))
-	s.mark = expr.Raw(expr.Op("$inc", expr.D(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
-	if s.unmark = s.childCountBy(-1); s.unmark == nil {
-		s.unmark = expr.Op("$unset", expr.D(fieldTouch, ""))
-	}
 	return s, nil
 }
 
