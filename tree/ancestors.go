@@ -44,7 +44,7 @@ func (s ancestorArray) updatesBelow(x, to node) []mongo.WriteModel {
 }
 
 func (s ancestorArray) handOver(x node, heir *node) []mongo.WriteModel {
-	parent, other := expr.Field(s.o.ParentField), lookup(s.fieldsUnder(heir), s.o.ParentField)
+	parent, other := expr.Field(s.o.ParentField), valueIn(s.fieldsUnder(heir), s.o.ParentField)
 	return s.setBelow(x, expr.D(s.o.AncestorsField, s.newAncestors(x, heir),
 		s.o.ParentField, expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)))
 }
@@ -97,7 +97,7 @@ func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 func (s ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {
 	match := s.belowMatch(id, depth)
 	if self {
-		match = expr.D("$or", bson.A{expr.D(s.o.IDField, equal(id)), match})
+		match = expr.Op("$or", bson.A{s.idMatch(id), match})
 	}
 	return mongo.Pipeline{expr.Op("$match", match)}
 }

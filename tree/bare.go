@@ -81,7 +81,7 @@ const bareMax = 10_000
 // refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
 // looks for one that has its parent below x.
 func (s oneParent) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
-	nodes, err := s.findAll(ctx, expr.D("$or", bson.A{expr.D(s.o.IDField, equal(id)), s.bareMatch(s.aParent())}), bareMax+1)
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.bareMatch(s.aParent())}), bareMax+1)
 	if err != nil {
 		return x, err
 	}

@@ -119,7 +119,7 @@ func (s *lists) parentsMatch(nodes []node) bson.D {
 	if len(parents) == 0 {
 		return listing
 	}
-	return expr.D("$or", bson.A{listing, s.idsMatch(parents)})
+	return expr.Op("$or", bson.A{listing, s.idsMatch(parents)})
 }
 
 // allChildrenMatch is the filter for the nodes that the lists name.
@@ -160,7 +160,7 @@ func (s *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 	if !txn.Running(ctx) {
 		return s.first(ctx, append(s.roots(), expr.Op("$match", match)))
 	}
-	nodes, err := s.findAll(ctx, expr.D("$and", bson.A{match, s.notBareMatch()}))
+	nodes, err := s.findAll(ctx, expr.Op("$and", bson.A{match, s.notBareMatch()}))
 	if err != nil || len(nodes) == 0 {
 		return node{}, err
 	}

@@ -33,7 +33,7 @@ func (s *lists) cut(n node, at *place) (models []mongo.WriteModel) {
 // audit finds elements that are wrong and, in a tree, nodes with several parents.
 func (s *lists) audit(e *engine, n node, at *place, children []node) (found []finding) {
 	f := s.o.ChildrenField
-	if detail, keep := s.elements(n, children); detail != "" {
+	if detail, keep := s.wrongElements(n, children); detail != "" {
 		p := e.problem(mongopatterns.WrongField, n, f, detail)
 		found = append(found, one(n, p, update(s.idMatch(n.id), expr.Op("$set", expr.D(f, keep)))))
 	}
@@ -53,9 +53,9 @@ func (s *lists) audit(e *engine, n node, at *place, children []node) (found []fi
 	return append(found, several)
 }
 
-// elements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
+// wrongElements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
 // order.
-func (s *lists) elements(n node, children []node) (detail string, keep []bson.RawValue) {
+func (s *lists) wrongElements(n node, children []node) (detail string, keep []bson.RawValue) {
 	there, seen, keep := map[string]bool{}, map[string]bool{}, []bson.RawValue{}
 	for _, child := range children {
 		there[key(child.id)] = true
@@ -125,9 +125,9 @@ func (s *lists) readRoots(ctx context.Context) ([]node, error) {
 
 // prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare.
 //
-// b.children are the nodes that name a node of the batch as their parent. Those that have an array and are in a list
-// stay where that list has them, so they are removed from b.children; so are all that have an array if their parent is
-// new.
+// b.children are the nodes that name a node of the batch as their parent. A child with an array leaves b.children if a
+// list has it, because it stays there. If none has it, old code may have replaced the parent, which then lost its list, and
+// the child returns to it, unless the parent is new and so has lost none.
 //
 // A bare node leaves all lists but that of the parent that it names: old code may have deleted it and inserted it
 // elsewhere. If that parent has an array, the node is pushed to it; otherwise it gets the node with its own array.
@@ -143,15 +143,15 @@ func (s *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found
 	if err := e.readChildren(ctx, b); err != nil {
 		return nil, false, err
 	}
-	listing, stale, err := s.listing(ctx, b)
+	listing, stale, err := s.readListing(ctx, b)
 	if err != nil || stale {
 		return nil, stale, err
 	}
 	for i, n := range b.nodes {
 		by := listing[key(n.id)]
-		unlisted := !isNull(n.parent) && len(by) == 0
+		isNew := !isNull(n.parent) && len(by) == 0
 		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
-			return child.raw.Lookup(s.refField).Type != 0 && (unlisted || len(listing[key(child.id)]) > 0)
+			return s.hasArray(child) && (isNew || len(listing[key(child.id)]) > 0)
 		})
 		if at := b.places[i]; !at.kept && len(at.ups) == 1 {
 			found = append(found, s.relist(e, n, at.ups[0], by)...)
@@ -169,11 +169,8 @@ func (s *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 		seen[at] = true
 	}
 	var above []bson.RawValue
-	for _, from := range b.places {
-		for at := from; !at.kept && at.rooted && len(at.ups) > 0; {
-			if at = at.ups[0]; seen[at] || at.kept {
-				break
-			}
+	for _, at := range b.places {
+		for at = at.unadoptedAbove(); at != nil && !seen[at]; at = at.unadoptedAbove() {
 			seen[at] = true
 			above = append(above, at.id)
 		}
@@ -193,9 +190,20 @@ func (s *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 	return nil
 }
 
-// listing reads, by child, the nodes that list one of a batch or of its children. It reads the parents that keep their
+// unadoptedAbove is the place of the parent, nil if there is none, or if the node or its parent is adopted already.
+func (at *place) unadoptedAbove() *place {
+	if at.kept || !at.rooted || len(at.ups) == 0 || at.ups[0].kept {
+		return nil
+	}
+	return at.ups[0]
+}
+
+// hasArray reports whether a node has the field for its list. A node that was not read has none.
+func (s *lists) hasArray(n node) bool { return n.raw.Lookup(s.o.ChildrenField).Type != 0 }
+
+// readListing reads, by child, the nodes that list one of a batch or of its children. It reads the parents that keep their
 // place with them, and stale says that one of these has no array.
-func (s *lists) listing(ctx context.Context, b *batch) (listing map[string][]node, stale bool, err error) {
+func (s *lists) readListing(ctx context.Context, b *batch) (listing map[string][]node, stale bool, err error) {
 	ids := idsOf(b.nodes)
 	for _, all := range b.children {
 		ids = append(ids, idsOf(all)...)
@@ -211,7 +219,7 @@ func (s *lists) listing(ctx context.Context, b *batch) (listing map[string][]nod
 		return nil, false, err
 	}
 	for _, id := range kept {
-		if p := pick(read, id); p.raw == nil || p.raw.Lookup(s.refField).Type == 0 {
+		if !s.hasArray(pick(read, id)) {
 			return nil, true, nil
 		}
 	}

@@ -58,8 +58,7 @@ func (s *lists) parentForInsert(ctx context.Context, pos position) (parent bson.
 	if !pos.sibling() {
 		return pos.anchorID, pos.offset(), nil
 	}
-	either := bson.A{expr.D(s.o.ChildrenField, equal(pos.anchorID)), expr.D(s.o.IDField, equal(pos.anchorID))}
-	nodes, err := s.findAll(ctx, expr.D("$or", either))
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(pos.anchorID), s.idMatch(pos.anchorID)}))
 	if err != nil {
 		return parent, 0, err
 	}
@@ -143,8 +142,7 @@ func (s *lists) readMovingIn(ctx context.Context, id bson.RawValue, pos position
 	if !pos.sibling() {
 		listed = ids[:1]
 	}
-	either := bson.A{expr.D(s.o.IDField, expr.Op("$in", ids)), expr.D(s.o.ChildrenField, anyOf(listed))}
-	nodes, err := s.findAll(ctx, expr.D("$or", either))
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idsMatch(ids), s.listingMatch(anyOf(listed))}))
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func projection(trees ...*store) (out bson.D) {
 			fields = append(fields, s.o.ParentField)
 		}
 		for _, f := range fields {
-			if f != "" && lookup(out, f) == nil {
+			if f != "" && valueIn(out, f) == nil {
 				out = append(out, expr.Element(f, 1))
 			}
 		}
@@ -114,8 +114,8 @@ func projection(trees ...*store) (out bson.D) {
 	return out
 }
 
-// lookup returns the value of a field of a document in memory, nil if it is missing.
-func lookup(doc bson.D, key string) any {
+// valueIn returns the value of a field of a document in memory, nil if it is missing.
+func valueIn(doc bson.D, key string) any {
 	for _, e := range doc {
 		if e.Key == key {
 			return e.Value
@@ -222,7 +222,7 @@ func (s *store) prepare(user any) (d newDocument, err error) {
 	if d.doc, err = s.ownFields(user); err != nil {
 		return d, err
 	}
-	if lookup(d.doc, "_id") == nil {
+	if valueIn(d.doc, "_id") == nil {
 		generated, err := s.codec.Value(bson.NewObjectID())
 		if err != nil {
 			return d, err
@@ -230,14 +230,14 @@ func (s *store) prepare(user any) (d newDocument, err error) {
 		d.made = s.o.IDField == "_id"
 		d.doc = append(expr.D("_id", generated), d.doc...)
 	}
-	d.id, _ = lookup(d.doc, s.o.IDField).(bson.RawValue)
+	d.id, _ = valueIn(d.doc, s.o.IDField).(bson.RawValue)
 	if err := s.checkNewID(d.id); err != nil {
 		return d, err
 	}
 	if s.o.ChildCountField != "" {
 		d.doc = append(d.doc, expr.Element(s.o.ChildCountField, int64(0)))
 	}
-	d.segment, _ = lookup(d.doc, s.o.SegmentField).(bson.RawValue)
+	d.segment, _ = valueIn(d.doc, s.o.SegmentField).(bson.RawValue)
 	return d, s.checkUsable(node{id: d.id, segment: d.segment})
 }
 

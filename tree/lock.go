@@ -162,7 +162,7 @@ func (s *store) insertUnder(ctx context.Context, d newDocument, marked *node) er
 	}
 	match := append(s.idMatch(d.id), expr.Element(hold.Field, expr.Op("$type", "minKey")))
 	if s.o.IDField != "_id" {
-		match = append(match, expr.Element("_id", equal(lookup(d.doc, "_id"))))
+		match = append(match, expr.Element("_id", equal(valueIn(d.doc, "_id"))))
 	}
 	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(d.doc).SetUpsert(true),
 		mongo.NewUpdateOneModel().SetFilter(s.idMatch(marked.id)).SetUpdate(hold.Unmark))

@@ -53,7 +53,7 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 			return err
 		}
 		marked := p.parent
-		if s.numbered { // touchParent has only read the parent: it has no mark, and does not count the child yet
+		if s.numbered { // holdParent has only read the parent: it has no mark, and does not count the child yet
 			marked, room = nil, append(s.changeChildCount(p.parent, 1), room...)
 		}
 		if err := s.write(ctx, room...); err != nil {
@@ -70,7 +70,7 @@ func (s oneParent) placeNew(ctx context.Context, pos position) (p placement, err
 		return p, nil
 	}
 	if !pos.sibling() {
-		if p.parent, err = s.touchParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+		if p.parent, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
 			return p, err
 		}
 		p.anchor = *p.parent
@@ -83,13 +83,13 @@ func (s oneParent) placeNew(ctx context.Context, pos position) (p placement, err
 		return p, err
 	}
 	if match := s.parentMatch(p.anchor); match != nil {
-		p.parent, err = s.touchParent(ctx, match, s.orphaned(p.anchor))
+		p.parent, err = s.holdParent(ctx, match, s.orphaned(p.anchor))
 	}
 	return p, err
 }
 
-// touchParent reads a parent for a new node, by a write if the lock alone does not protect it.
-func (s oneParent) touchParent(ctx context.Context, match bson.D, absent error) (*node, error) {
+// holdParent reads a parent for a new node by a write, so that nobody moves or deletes it, unless every write takes the lock.
+func (s oneParent) holdParent(ctx context.Context, match bson.D, absent error) (*node, error) {
 	var n node
 	var err error
 	if s.numbered {

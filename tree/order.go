@@ -191,11 +191,9 @@ func (s gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 		return 0, nil, err
 	}
 	anchor := p.anchor.order
-	low, high, moves := anchor, anchor+2*orderGap, "$gt"
-	direction, beyond := 1, "$gt"
-	if p.kind == beforeSibling {
-		low, high, moves = anchor-2*orderGap, anchor, "$gte"
-		direction, beyond = -1, "$lt"
+	direction, beyond, moves := 1, "$gt", "$gt"
+	if p.kind == beforeSibling { // the anchor itself makes room
+		direction, beyond, moves = -1, "$lt", "$gte"
 	}
 	next, err := s.edge(ctx, p, direction, expr.Op(beyond, anchor))
 	if err != nil {
@@ -204,9 +202,11 @@ func (s gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 	if err := s.checkWhole(next); err != nil {
 		return 0, nil, err
 	}
+	other := anchor + int64(direction)*2*orderGap
 	if next.raw != nil {
-		low, high = min(anchor, next.order), max(anchor, next.order)
+		other = next.order
 	}
+	low, high := min(anchor, other), max(anchor, other)
 	if high-low < 2 {
 		after := append(s.siblingsMatch(p.parent), expr.Element(s.o.OrderField, expr.D(moves, anchor)))
 		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(s.o.OrderField, int64(orderGap))))}

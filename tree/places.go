@@ -169,8 +169,8 @@ func (e *engine) resolveRead(at *place) {
 		return
 	}
 	if e.from.namesChildren { // then no list says where the node is, even if others have it
-		at.unlisted, at.ups = true, nil
-		if at.lost = broken; broken == "" && e.converts {
+		at.unlisted, at.ups, at.lost = true, nil, broken
+		if broken == "" && e.converts {
 			at.lost = "not adopted"
 		}
 	}

@@ -78,7 +78,7 @@ func (s references) parentsMatch(nodes []node) bson.D {
 }
 
 // refTo is the value of refField in the children of parent, or in the roots for nil.
-func (s references) refTo(parent *node) any { return lookup(s.fieldsUnder(parent), s.refField) }
+func (s references) refTo(parent *node) any { return valueIn(s.fieldsUnder(parent), s.refField) }
 
 // siblingsMatch is the filter for the children of parent, or for the roots if parent is nil.
 func (s references) siblingsMatch(parent *node) bson.D {
