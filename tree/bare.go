@@ -40,10 +40,10 @@ func (s *store) bareExpr() any {
 	return expr.Op("$and", conditions...)
 }
 
-// bareUnder is the filter for the bare nodes with a condition for their parent. It excludes parents that are arrays,
+// bareUnderMatch is the filter for the bare nodes with a condition for their parent. It excludes parents that are arrays,
 // because an equality would match their elements.
-func (s *store) bareUnder(parent any) bson.D {
-	return append(s.in(), append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.AnArray)}))...)
+func (s *store) bareUnderMatch(parent any) bson.D {
+	return append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.AnArray)}))
 }
 
 // checkDeletable refuses a node without the derived field, even if it names no parent. It may be a document of
@@ -60,17 +60,19 @@ func (s *store) notAdopted(id bson.RawValue) error {
 	return s.about(id, fmt.Errorf("%w: it has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.derived))
 }
 
-// withBare adds the bare children of a node to the filter for its children. Delete must not leave them behind.
-func (s *store) withBare(match bson.D, n node) bson.D {
-	match = append(match, s.except(s.refField)...)
+// withBareMatch adds the bare children of a node to the filter for its children. Delete must not leave them behind.
+func (s *store) withBareMatch(match bson.D, n node) bson.D {
+	match = append(match, s.noArrayMatch(s.refField)...)
 	if s.derived != s.refField { // the parent field names both
 		return match
 	}
-	return expr.Op("$or", bson.A{match, s.bareUnder(equal(n.id))})
+	return expr.Op("$or", bson.A{match, s.bareUnderMatch(equal(n.id))})
 }
 
-// childrenAndBare is the filter for the children of a node, the bare ones too.
-func (l oneParent) childrenAndBare(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
+// childrenAndBareMatch is the filter for the children of a node, the bare ones too.
+func (s references) childrenAndBareMatch(n node) bson.D {
+	return s.withBareMatch(s.siblingsMatch(&n), n)
+}
 
 // bareMax bounds the bare nodes that Cascade reads, to find out whether they are below.
 const bareMax = 10_000
@@ -78,36 +80,36 @@ const bareMax = 10_000
 // readForCascade reads a node that is to be deleted with all below it. Those are found by the derived field, so it
 // refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
 // looks for one that has its parent below x.
-func (f families) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
-	nodes, err := f.findAll(ctx, f.in("$or", bson.A{expr.D(f.o.IDField, equal(id)), f.bareMatch(f.aParent())}), bareMax+1)
+func (s oneParent) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.bareMatch(s.aParent())}), bareMax+1)
 	if err != nil {
 		return x, err
 	}
 	if len(nodes) > bareMax {
-		return x, fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, bareMax, f.derived)
+		return x, fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, bareMax, s.derived)
 	}
 	if x = pick(nodes, id); x.raw == nil {
-		return x, f.missing(id)
+		return x, s.missing(id)
 	}
-	if err := f.checkDeletable(x); err != nil {
+	if err := s.checkDeletable(x); err != nil {
 		return x, err
 	}
 	var parents []bson.RawValue
 	for _, n := range nodes {
-		if !f.isBare(n.raw) {
+		if !s.isBare(n.raw) {
 			continue
 		}
 		if same(n.parent, id) {
-			return x, f.notAdopted(n.id)
+			return x, s.notAdopted(n.id)
 		}
 		parents = append(parents, n.parent)
 	}
 	if len(parents) == 0 {
 		return x, nil
 	}
-	n, err := f.findOne(ctx, append(f.descendantsOf(x, 0), expr.Element(f.o.IDField, anyOf(parents))), nil)
+	n, err := s.findOne(ctx, append(s.descendantsMatch(x, 0), expr.Element(s.o.IDField, anyOf(parents))), nil)
 	if err != nil || n.raw == nil {
 		return x, err
 	}
-	return x, f.about(n.id, fmt.Errorf("%w: a child has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, f.derived))
+	return x, s.about(n.id, fmt.Errorf("%w: a child has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.derived))
 }

@@ -20,42 +20,42 @@ import (
 
 // cut opens, in a graph, the cycle that n lies on: n leaves the lists that close it. In a tree n has several parents
 // then, and keeper opens the cycle.
-func (l *lists) cut(n node, at *place) (models []mongo.WriteModel) {
-	if !l.o.Graph {
+func (s *lists) cut(n node, at *place) (models []mongo.WriteModel) {
+	if !s.o.Graph {
 		return nil
 	}
 	for _, p := range at.closing {
-		models = append(models, l.pull(p.id, n.id))
+		models = append(models, s.pull(p.id, n.id))
 	}
 	return models
 }
 
 // audit finds elements that are wrong and, in a tree, nodes with several parents.
-func (l *lists) audit(e *engine, n node, at *place, children []node) (found []finding) {
-	f := l.o.ChildrenField
-	if detail, keep := l.elements(n, children); detail != "" {
+func (s *lists) audit(e *engine, n node, at *place, children []node) (found []finding) {
+	f := s.o.ChildrenField
+	if detail, keep := s.wrongElements(n, children); detail != "" {
 		p := e.problem(mongopatterns.WrongField, n, f, detail)
-		found = append(found, one(n, p, update(l.byID(n.id), expr.Op("$set", expr.D(f, keep)))))
+		found = append(found, one(n, p, update(s.idMatch(n.id), expr.Op("$set", expr.D(f, keep)))))
 	}
-	if at.unlisted && at.lost == "" && at.cycle == nil && e.repairs { // for Adopt to repair
+	if at.unlisted && at.lost == "" && at.cycle == nil && e.mayMove { // for Adopt to repair
 		found = append(found, one(n, e.problem(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it")))
 	}
-	if l.o.Graph || len(at.ups) < 2 {
+	if s.o.Graph || len(at.ups) < 2 {
 		return found
 	}
 	several := one(n, e.problem(SeveralParents, n, "", fmt.Sprintf("%d parents", len(at.ups))))
 	several.remedy = newWay
 	for _, p := range at.ups {
-		if p != l.keeper(at) {
-			several.writes = append(several.writes, l.pull(p.id, n.id))
+		if p != s.keeper(at) {
+			several.writes = append(several.writes, s.pull(p.id, n.id))
 		}
 	}
 	return append(found, several)
 }
 
-// elements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
+// wrongElements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
 // order.
-func (l *lists) elements(n node, children []node) (detail string, keep []bson.RawValue) {
+func (s *lists) wrongElements(n node, children []node) (detail string, keep []bson.RawValue) {
 	there, seen, keep := map[string]bool{}, map[string]bool{}, []bson.RawValue{}
 	for _, child := range children {
 		there[key(child.id)] = true
@@ -71,7 +71,7 @@ func (l *lists) elements(n node, children []node) (detail string, keep []bson.Ra
 		}
 		seen[key(id)] = true
 	}
-	if v := n.raw.Lookup(l.o.ChildrenField); v.Type != 0 && v.Type != bson.TypeArray {
+	if v := n.raw.Lookup(s.o.ChildrenField); v.Type != 0 && v.Type != bson.TypeArray {
 		detail = "not an array"
 	}
 	return detail, keep
@@ -79,7 +79,7 @@ func (l *lists) elements(n node, children []node) (detail string, keep []bson.Ra
 
 // keeper returns the parent that keeps a node that several nodes list: the one with the smallest ID. Those that a root
 // leads to come first, so that the node stays where it can be reached, and those whose link closes a cycle last.
-func (l *lists) keeper(at *place) *place {
+func (s *lists) keeper(at *place) *place {
 	rank := func(p *place) int {
 		switch {
 		case slices.Contains(at.closing, p):
@@ -95,22 +95,22 @@ func (l *lists) keeper(at *place) *place {
 }
 
 // unconfirmed is the parent that the ParentField of a node without an array names, if that parent does not list it.
-func (l *lists) unconfirmed(n node, ups []*place) (up node, broken string) {
-	if !l.isBare(n.raw) {
+func (s *lists) unconfirmed(n node, ups []*place) (up node, broken string) {
+	if !s.isBare(n.raw) {
 		return node{}, ""
 	}
 	if slices.ContainsFunc(ups, func(p *place) bool { return same(p.id, n.parent) }) {
 		return node{}, ""
 	}
-	return l.namedParent(n)
+	return s.namedParent(n)
 }
 
 // readRoots needs a $lookup. If the server refuses it in a transaction, all nodes are read.
-func (l *lists) readRoots(ctx context.Context) ([]node, error) {
-	if !txn.Running(ctx) || !l.byLevels.Load() {
-		return l.aggregate(ctx, l.sortedRoots())
+func (s *lists) readRoots(ctx context.Context) ([]node, error) {
+	if !txn.Running(ctx) || !s.byLevels.Load() {
+		return s.aggregate(ctx, s.sortedRoots())
 	}
-	nodes, err := l.aggregate(ctx, mongo.Pipeline{expr.Op("$match", l.allNodes()), l.sorting()})
+	nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.nodesMatch()), s.sorting()})
 	if err != nil {
 		return nil, err
 	}
@@ -125,36 +125,36 @@ func (l *lists) readRoots(ctx context.Context) ([]node, error) {
 
 // prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare.
 //
-// b.children are the nodes that name a node of the batch as their parent. Those that have an array and are in a list
-// stay where that list has them, so they are removed from b.children; so are all that have an array if their parent is
-// new.
+// b.children are the nodes that name a node of the batch as their parent. A child with an array leaves b.children if a
+// list has it, because it stays there. If none has it, old code may have replaced the parent, which then lost its list, and
+// the child returns to it, unless the parent is new and so has lost none.
 //
 // A bare node leaves all lists but that of the parent that it names: old code may have deleted it and inserted it
 // elsewhere. If that parent has an array, the node is pushed to it; otherwise it gets the node with its own array.
 //
 // stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
 // A push would give it an array and so keep it, wrongly, in the list that contains it.
-func (l *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+func (s *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
 	if e.writing {
-		if err := l.addUnadopted(ctx, e, b); err != nil {
+		if err := s.addUnadopted(ctx, e, b); err != nil {
 			return nil, false, err
 		}
 	}
 	if err := e.readChildren(ctx, b); err != nil {
 		return nil, false, err
 	}
-	listing, stale, err := l.listing(ctx, b)
+	listing, stale, err := s.readListing(ctx, b)
 	if err != nil || stale {
 		return nil, stale, err
 	}
 	for i, n := range b.nodes {
 		by := listing[key(n.id)]
-		unlisted := !isNull(n.parent) && len(by) == 0
+		isNew := !isNull(n.parent) && len(by) == 0
 		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
-			return child.raw.Lookup(l.refField).Type != 0 && (unlisted || len(listing[key(child.id)]) > 0)
+			return s.hasArray(child) && (isNew || len(listing[key(child.id)]) > 0)
 		})
 		if at := b.places[i]; !at.kept && len(at.ups) == 1 {
-			found = append(found, l.relist(e, n, at.ups[0], by)...)
+			found = append(found, s.relist(e, n, at.ups[0], by)...)
 		}
 	}
 	return found, false, nil
@@ -163,17 +163,14 @@ func (l *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found
 // addUnadopted adds to a batch the nodes above it that are not adopted, so that whole ways are written at once. A node with
 // an array is adopted, and only a list says where it is. If the parent got its list in a later batch, the node would be
 // a root until then.
-func (l *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
+func (s *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 	seen := map[*place]bool{}
 	for _, at := range b.places {
 		seen[at] = true
 	}
 	var above []bson.RawValue
-	for _, from := range b.places {
-		for at := from; !at.kept && at.rooted && len(at.ups) > 0; {
-			if at = at.ups[0]; seen[at] || at.kept {
-				break
-			}
+	for _, at := range b.places {
+		for at = at.unadoptedAbove(); at != nil && !seen[at]; at = at.unadoptedAbove() {
 			seen[at] = true
 			above = append(above, at.id)
 		}
@@ -181,7 +178,7 @@ func (l *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 	if len(above) == 0 {
 		return nil
 	}
-	more, err := e.from.findAll(ctx, e.from.byIDs(above))
+	more, err := e.from.findAll(ctx, e.from.idsMatch(above))
 	if err != nil {
 		return err
 	}
@@ -193,9 +190,20 @@ func (l *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 	return nil
 }
 
-// listing reads, by child, the nodes that list one of a batch or of its children. It reads the parents that keep their
+// unadoptedAbove is the place of the parent, nil if there is none, or if the node or its parent is adopted already.
+func (at *place) unadoptedAbove() *place {
+	if at.kept || !at.rooted || len(at.ups) == 0 || at.ups[0].kept {
+		return nil
+	}
+	return at.ups[0]
+}
+
+// hasArray reports whether a node has the field for its list. A node that was not read has none.
+func (s *lists) hasArray(n node) bool { return n.raw.Lookup(s.o.ChildrenField).Type != 0 }
+
+// readListing reads, by child, the nodes that list one of a batch or of its children. It reads the parents that keep their
 // place with them, and stale says that one of these has no array.
-func (l *lists) listing(ctx context.Context, b *batch) (listing map[string][]node, stale bool, err error) {
+func (s *lists) readListing(ctx context.Context, b *batch) (listing map[string][]node, stale bool, err error) {
 	ids := idsOf(b.nodes)
 	for _, all := range b.children {
 		ids = append(ids, idsOf(all)...)
@@ -206,12 +214,12 @@ func (l *lists) listing(ctx context.Context, b *batch) (listing map[string][]nod
 			kept = append(kept, at.ups[0].id)
 		}
 	}
-	read, err := l.findAll(ctx, expr.Op("$or", bson.A{l.in(l.o.ChildrenField, anyOf(ids)), l.byIDs(kept)}))
+	read, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(anyOf(ids)), s.idsMatch(kept)}))
 	if err != nil {
 		return nil, false, err
 	}
 	for _, id := range kept {
-		if p := pick(read, id); p.raw == nil || p.raw.Lookup(l.refField).Type == 0 {
+		if !s.hasArray(pick(read, id)) {
 			return nil, true, nil
 		}
 	}
@@ -225,17 +233,17 @@ func (l *lists) listing(ctx context.Context, b *batch) (listing map[string][]nod
 }
 
 // relist moves a node from the lists of the nodes by to that of its parent, if the parent has one already.
-func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
+func (s *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 	f, listed := one(n, e.problem(mongopatterns.WrongField, n, "", "")), false
 	for _, p := range by {
 		if same(p.id, parent.id) {
 			listed = true
 			continue
 		}
-		f.writes = append(f.writes, l.pull(p.id, n.id))
+		f.writes = append(f.writes, s.pull(p.id, n.id))
 	}
 	if parent.kept && !listed {
-		f.writes = append(f.writes, l.push(parent.id, -1, n.id))
+		f.writes = append(f.writes, s.push(parent.id, -1, n.id))
 	}
 	if len(f.writes) == 0 {
 		return nil
@@ -244,6 +252,6 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 }
 
 // makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
-func (l *lists) makeRoot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{l.pullFromAll(n.id), l.addArray(n)}
+func (s *lists) makeRoot(n node) []mongo.WriteModel {
+	return []mongo.WriteModel{s.pullFromAll(n.id), s.addArray(n)}
 }

@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,11 +18,11 @@ import (
 var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
 
 // checkPosition refuses positions among siblings that have no order.
-func (l *lists) checkPosition(pos position) error {
+func (s *lists) checkPosition(pos position) error {
 	if pos.kind == atRoot && pos.first {
 		return errUnordered
 	}
-	if l.o.Graph && pos.sibling() {
+	if s.o.Graph && pos.sibling() {
 		return fault.Invalid("Before and After are ambiguous in a graph")
 	}
 	return nil
@@ -29,41 +30,39 @@ func (l *lists) checkPosition(pos position) error {
 
 // insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
 // deletion of the parent conflicts with the push.
-func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
-	if err := l.checkPosition(pos); err != nil {
+func (s *lists) insert(ctx context.Context, d newDocument, pos position) error {
+	if err := s.checkPosition(pos); err != nil {
 		return err
 	}
-	doc = append(doc, expr.Element(l.o.ChildrenField, bson.A{}))
+	doc := d.with(expr.D(s.o.ChildrenField, bson.A{})).doc
 	if pos.kind == atRoot {
-		_, err := fault.One(l.durable.InsertOne(ctx, doc))
+		_, err := fault.One(s.durable.InsertOne(ctx, doc))
 		return err
 	}
-	return l.atomically(ctx, false, func(ctx context.Context) error {
-		parent, offset, err := l.parentForInsert(ctx, pos)
+	return s.atomically(ctx, func(ctx context.Context) error {
+		parent, offset, err := s.parentForInsert(ctx, pos)
 		if err != nil {
 			return err
 		}
-		id, _ := lookup(doc, l.o.IDField).(bson.RawValue)
-		if err := l.pushUnread(ctx, parent, offset, id); err != nil {
+		if err := s.pushUnread(ctx, parent, offset, d.id); err != nil {
 			return err
 		}
-		_, err = fault.One(l.primary.InsertOne(ctx, doc))
+		_, err = fault.One(s.primary.InsertOne(ctx, doc))
 		return err
 	})
 }
 
 // parentForInsert finds the ID of the parent for a new node and the offset in its list, -1 for the end. It reads nothing
 // if the position names the parent.
-func (l *lists) parentForInsert(ctx context.Context, pos position) (parent bson.RawValue, offset int, err error) {
+func (s *lists) parentForInsert(ctx context.Context, pos position) (parent bson.RawValue, offset int, err error) {
 	if !pos.sibling() {
-		return pos.anchor, pos.offset(), nil
+		return pos.anchorID, pos.offset(), nil
 	}
-	either := bson.A{expr.D(l.o.ChildrenField, equal(pos.anchor)), expr.D(l.o.IDField, equal(pos.anchor))}
-	nodes, err := l.findAll(ctx, l.in("$or", either))
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(pos.anchorID), s.idMatch(pos.anchorID)}))
 	if err != nil {
 		return parent, 0, err
 	}
-	p, offset, err := l.parentIn(nodes, pos, nil)
+	p, offset, err := s.parentIn(nodes, pos, nil)
 	if err != nil {
 		return parent, 0, err
 	}
@@ -72,99 +71,98 @@ func (l *lists) parentForInsert(ctx context.Context, pos position) (parent bson.
 
 // pushUnread puts an ID into the list of a parent that was not read. The push does not match a bare one; if it
 // matches nothing, a read finds out why.
-func (l *lists) pushUnread(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
-	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.notBareMatch()...), offset, id)}))
+func (s *lists) pushUnread(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
+	res, err := fault.Many(s.primary.BulkWrite(ctx, []mongo.WriteModel{s.pushTo(append(s.idMatch(parent), s.notBareMatch()...), offset, id)}))
 	if err != nil || res.MatchedCount > 0 {
 		return err
 	}
-	n, err := l.findOne(ctx, l.byID(parent), l.about(parent, mongopatterns.ErrNoParent))
+	n, err := s.findOne(ctx, s.idMatch(parent), s.about(parent, mongopatterns.ErrNoParent))
 	if err != nil {
 		return err
 	}
-	if err := l.ensureArray(ctx, n); err != nil {
+	if err := s.ensureArray(ctx, n); err != nil {
 		return err
 	}
-	return l.write(ctx, l.push(parent, offset, id)) // its parent lists it, and it has an array now
+	return s.write(ctx, s.push(parent, offset, id)) // its parent lists it, and it has an array now
 }
 
 // move takes the node from the lists that contain it and puts it into that of the new parent. Nodes below it do not
 // change, because their lists do not name their ancestors.
-func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error {
-	if l.o.Graph {
+func (s *lists) move(ctx context.Context, id bson.RawValue, pos position) error {
+	if s.o.Graph {
 		return fault.Invalid("a graph is changed with Link and Unlink")
 	}
-	if err := l.checkPosition(pos); err != nil {
+	if err := s.checkPosition(pos); err != nil {
 		return err
 	}
-	return l.atomically(ctx, true, func(ctx context.Context) error {
-		nodes, err := l.readMovingIn(ctx, id, pos)
+	return s.withLock(ctx, func(ctx context.Context) error {
+		nodes, err := s.readMovingIn(ctx, id, pos)
 		if err != nil {
 			return err
 		}
-		if pos.sibling() && same(pos.anchor, id) {
+		if pos.sibling() && same(pos.anchorID, id) {
 			return nil
 		}
-		return l.relocate(ctx, pick(nodes, id), nodes, pos)
+		return s.relocate(ctx, pick(nodes, id), nodes, pos)
 	})
 }
 
 // relocate moves x among the nodes that were read for a position.
-func (l *lists) relocate(ctx context.Context, x node, nodes []node, pos position) error {
-	parent, offset, err := l.parentIn(nodes, pos, &x)
+func (s *lists) relocate(ctx context.Context, x node, nodes []node, pos position) error {
+	parent, offset, err := s.parentIn(nodes, pos, &x)
 	if err != nil {
 		return err
 	}
-	if err := l.ensureArray(ctx, x); err != nil {
+	if err := s.ensureArray(ctx, x); err != nil {
 		return err
 	}
 	var models []mongo.WriteModel
 	for _, n := range nodes {
 		if holds(n.children, x.id) {
-			models = append(models, l.pull(n.id, x.id))
+			models = append(models, s.pull(n.id, x.id))
 		}
 	}
 	if parent == nil {
-		return l.write(ctx, models...)
+		return s.write(ctx, models...)
 	}
-	if err := l.ensureArray(ctx, *parent); err != nil {
+	if err := s.ensureArray(ctx, *parent); err != nil {
 		return err
 	}
-	if err := l.checkNoCycle(ctx, x, *parent); err != nil {
+	if err := s.checkNoCycle(ctx, x, *parent); err != nil {
 		return err
 	}
-	return l.write(ctx, append(models, l.push(parent.id, offset, x.id))...)
+	return s.write(ctx, append(models, s.push(parent.id, offset, x.id))...)
 }
 
 // readMovingIn reads the node that moves, the anchor of its position, and the nodes that list it or list a sibling that
 // the position names.
-func (l *lists) readMovingIn(ctx context.Context, id bson.RawValue, pos position) ([]node, error) {
+func (s *lists) readMovingIn(ctx context.Context, id bson.RawValue, pos position) ([]node, error) {
 	ids := pos.with(id)
 	listed := ids
 	if !pos.sibling() {
 		listed = ids[:1]
 	}
-	either := bson.A{expr.D(l.o.IDField, expr.Op("$in", ids)), expr.D(l.o.ChildrenField, anyOf(listed))}
-	nodes, err := l.findAll(ctx, l.in("$or", either))
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idsMatch(ids), s.listingMatch(anyOf(listed))}))
 	if err != nil {
 		return nil, err
 	}
-	return nodes, l.checkRead(nodes, id, pos)
+	return nodes, s.checkRead(nodes, id, pos)
 }
 
 // parentIn finds the parent for a position among nodes that were read, nil for a root, and the offset in its list, -1
 // for the end. moving is nil for a new node.
-func (l *lists) parentIn(nodes []node, pos position, moving *node) (parent *node, offset int, err error) {
+func (s *lists) parentIn(nodes []node, pos position, moving *node) (parent *node, offset int, err error) {
 	if pos.kind == atRoot {
 		return nil, -1, nil
 	}
-	anchor := pick(nodes, pos.anchor)
+	anchor := pick(nodes, pos.anchorID)
 	if anchor.raw == nil {
-		return nil, 0, l.absent(pos)
+		return nil, 0, s.absent(pos)
 	}
 	if !pos.sibling() {
 		return &anchor, pos.offset(), nil
 	}
-	parent, err = l.parentListing(nodes, anchor)
+	parent, err = s.parentListing(nodes, anchor)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -180,116 +178,116 @@ func (l *lists) parentIn(nodes []node, pos position, moving *node) (parent *node
 }
 
 // parentListing finds the parent of a sibling that a position names.
-func (l *lists) parentListing(nodes []node, anchor node) (*node, error) {
-	bare := l.isBare(anchor.raw)
+func (s *lists) parentListing(nodes []node, anchor node) (*node, error) {
+	bare := s.isBare(anchor.raw)
 	at := slices.IndexFunc(nodes, func(n node) bool { return holds(n.children, anchor.id) })
 	switch {
 	case at >= 0 && (!bare || same(anchor.parent, nodes[at].id)):
 		return &nodes[at], nil
 	case bare: // old code has moved it elsewhere, or inserted it
-		return nil, l.notAdopted(anchor.id)
+		return nil, s.notAdopted(anchor.id)
 	}
 	return nil, errUnordered
 }
 
 // checkNoCycle refuses to put x under n if n is x or lies below x.
-func (l *lists) checkNoCycle(ctx context.Context, x, n node) error {
-	return l.searchCycle(ctx, l, x, n)
+func (s *lists) checkNoCycle(ctx context.Context, x, n node) error {
+	return s.searchCycle(ctx, s, x, n)
 }
 
 // push is the write that inserts ids into the list of a parent at an offset, -1 for the end.
-func (l *lists) push(parent bson.RawValue, offset int, ids ...bson.RawValue) mongo.WriteModel {
-	return l.pushTo(l.byID(parent), offset, ids...)
+func (s *lists) push(parent bson.RawValue, offset int, ids ...bson.RawValue) mongo.WriteModel {
+	return s.pushTo(s.idMatch(parent), offset, ids...)
 }
 
 // pushTo is push for the parent that matches.
-func (l *lists) pushTo(match bson.D, offset int, ids ...bson.RawValue) mongo.WriteModel {
+func (s *lists) pushTo(match bson.D, offset int, ids ...bson.RawValue) mongo.WriteModel {
 	each := expr.Op("$each", ids)
 	if offset >= 0 {
 		each = append(each, expr.Element("$position", offset))
 	}
-	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.childCountBy(int64(len(ids)))...))
+	return update(match, append(expr.Op("$push", expr.D(s.o.ChildrenField, each)), s.childCountBy(int64(len(ids)))...))
 }
 
 // pull removes a node from the list of a parent.
-func (l *lists) pull(parent, id bson.RawValue) mongo.WriteModel {
-	return l.pullFrom(append(l.parentsOf(id), expr.Element(l.o.IDField, equal(parent))), id)
+func (s *lists) pull(parent, id bson.RawValue) mongo.WriteModel {
+	return s.pullFrom(append(s.listingMatch(id), expr.Element(s.o.IDField, equal(parent))), id)
 }
 
 // pullFromAll removes a node from the lists of all its parents.
-func (l *lists) pullFromAll(id bson.RawValue) mongo.WriteModel {
-	return l.pullFrom(l.parentsOf(id), id)
+func (s *lists) pullFromAll(id bson.RawValue) mongo.WriteModel {
+	return s.pullFrom(s.listingMatch(id), id)
 }
 
 // pullFrom removes a node from the lists of the parents that match, all of which list it.
-func (l *lists) pullFrom(match bson.D, id bson.RawValue) mongo.WriteModel {
-	pull := expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id})))
-	return update(match, append(pull, l.childCountBy(-1)...))
+func (s *lists) pullFrom(match bson.D, id bson.RawValue) mongo.WriteModel {
+	pull := expr.Op("$pull", expr.D(s.o.ChildrenField, expr.Op("$in", bson.A{id})))
+	return update(match, append(pull, s.childCountBy(-1)...))
 }
 
 // ensureArray gives an array to a node that is about to be written and has none, or refuses it if it is not adopted.
 // The write itself might give it one, and from then on the parent field is ignored.
-func (l *lists) ensureArray(ctx context.Context, n node) error {
-	if !l.isBare(n.raw) {
+func (s *lists) ensureArray(ctx context.Context, n node) error {
+	if !s.isBare(n.raw) {
 		return nil
 	}
-	if err := l.checkAdopted(ctx, n); err != nil {
+	if err := s.checkAdopted(ctx, n); err != nil {
 		return err
 	}
-	return l.write(ctx, l.giveArray(n)...)
+	return s.write(ctx, s.giveArray(n)...)
 }
 
 // giveArray gives a bare node an empty array, and removes the node from the arrays of all but the parent that
 // it names. Old code may have left it there; without an array of its own the parent field had precedence.
-func (l *lists) giveArray(n node) []mongo.WriteModel {
-	others := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
-	return []mongo.WriteModel{l.pullFrom(others, n.id), l.addArray(n)}
+func (s *lists) giveArray(n node) []mongo.WriteModel {
+	others := append(s.listingMatch(n.id), expr.Element(s.o.IDField, expr.Op("$ne", n.parent)))
+	return []mongo.WriteModel{s.pullFrom(others, n.id), s.addArray(n)}
 }
 
 // addArray gives an empty array to a node if it is bare.
-func (l *lists) addArray(n node) mongo.WriteModel {
-	return update(append(l.byID(n.id), l.bareMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
+func (s *lists) addArray(n node) mongo.WriteModel {
+	return update(append(s.idMatch(n.id), s.bareMatch(s.aParent())...), expr.Op("$set", expr.D(s.o.ChildrenField, bson.A{})))
 }
 
 // removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see deleteOne.
 // Promote puts the children into the list of each parent, where the node was.
-func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
-	x, err := l.deleteOne(ctx, id)
+func (s *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
+	x, err := s.deleteOne(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.checkAdopted(ctx, x); err != nil {
+	if err := s.checkAdopted(ctx, x); err != nil {
 		return nil, err
 	}
 	if policy == mongopatterns.Restrict {
-		if err := l.checkChildless(ctx, x); err != nil {
+		if err := s.checkChildless(ctx, x); err != nil {
 			return nil, err
 		}
 	}
-	parents, bareChildren, err := l.around(ctx, x, policy)
+	parents, bareChildren, err := s.around(ctx, x, policy)
 	if err != nil {
 		return nil, err
 	}
 	if policy == mongopatterns.Restrict || len(x.children) == 0 {
-		return []mongo.WriteModel{l.pullFromAll(x.id)}, nil
+		return []mongo.WriteModel{s.pullFromAll(x.id)}, nil
 	}
 	var models []mongo.WriteModel
 	for _, n := range bareChildren {
-		models = append(models, l.giveArray(n)...)
+		models = append(models, s.giveArray(n)...)
 	}
 	if policy != mongopatterns.Promote {
-		return append(models, l.pullFromAll(x.id)), nil
+		return append(models, s.pullFromAll(x.id)), nil
 	}
 	for _, p := range parents {
-		models = append(models, l.promote(x, p, idsOf(bareChildren))...)
+		models = append(models, s.promote(x, p, idsOf(bareChildren))...)
 	}
 	return models, nil
 }
 
 // promote replaces a deleted x in the list of a parent by its children. Those that the parent lists already stay where
 // they are, except former bare ones: giveArray has removed these, also from before x.
-func (l *lists) promote(x, parent node, formerBare []bson.RawValue) []mongo.WriteModel {
-	models := []mongo.WriteModel{l.pull(parent.id, x.id)}
+func (s *lists) promote(x, parent node, formerBare []bson.RawValue) []mongo.WriteModel {
+	models := []mongo.WriteModel{s.pull(parent.id, x.id)}
 	added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool {
 		return holds(parent.children, id) && !holds(formerBare, id)
 	})
@@ -305,27 +303,27 @@ func (l *lists) promote(x, parent node, formerBare []bson.RawValue) []mongo.Writ
 			offset++
 		}
 	}
-	return append(models, l.push(parent.id, offset, added...))
+	return append(models, s.push(parent.id, offset, added...))
 }
 
 // checkChildless refuses a node with children. A listed child counts if it exists, and old code has not deleted it and
 // inserted it again elsewhere.
-func (l *lists) checkChildless(ctx context.Context, x node) error {
+func (s *lists) checkChildless(ctx context.Context, x node) error {
 	if len(x.children) == 0 {
 		return nil
 	}
-	own := expr.Op("$nor", bson.A{l.bareMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
-	n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
+	own := expr.Op("$nor", bson.A{s.bareMatch(expr.Op("$nin", append(s.rootParents(), x.id)))})
+	n, err := s.findOne(ctx, append(s.idsMatch(x.children), own...), nil)
 	if err != nil || n.raw == nil {
 		return err
 	}
-	return l.about(x.id, mongopatterns.ErrReferenced)
+	return s.about(x.id, mongopatterns.ErrReferenced)
 }
 
 // around reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent
 // and x does not list it.
-func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
-	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.bareUnder(equal(x.id))}))
+func (s *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(x.id), s.bareUnderMatch(equal(x.id))}))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -336,9 +334,9 @@ func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeleteP
 		case holds(x.children, n.id):
 			bareChildren = append(bareChildren, n)
 		case policy == mongopatterns.Restrict:
-			return nil, nil, l.about(x.id, mongopatterns.ErrReferenced)
+			return nil, nil, s.about(x.id, mongopatterns.ErrReferenced)
 		default:
-			return nil, nil, l.notAdopted(n.id)
+			return nil, nil, s.notAdopted(n.id)
 		}
 	}
 	return parents, bareChildren, nil
@@ -346,52 +344,47 @@ func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeleteP
 
 // removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
 // below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
-func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	all, err := l.readSubtree(ctx, id, l.withPatterns(id), l.childrenOfAll)
+func (s *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
+	all, err := s.readSubtree(ctx, id, s.withPatterns(id), s.allChildrenMatch)
 	if err != nil {
 		return 0, nil, err
 	}
 	x := pick(all, id)
 	if x.raw == nil {
-		return 0, nil, l.missing(id)
+		return 0, nil, s.missing(id)
 	}
 	byKey := listedBelow(all, id)
-	if l.o.Graph {
-		if err := l.keepShared(ctx, id, byKey); err != nil {
+	if s.o.Graph {
+		if err := s.keepShared(ctx, id, byKey); err != nil {
 			return 0, nil, err
 		}
 	}
-	var ids []bson.RawValue
-	for _, n := range all {
-		if _, ok := byKey[key(n.id)]; ok {
-			ids = append(ids, n.id)
-		}
-	}
-	bareNodes, err := l.findIn(ctx, ids, func(any bson.D) bson.D { return l.bareUnder(any) }, bareMax)
+	ids := idsOf(slices.DeleteFunc(all, func(n node) bool { return byKey[key(n.id)].raw == nil }))
+	bareNodes, err := s.findIn(ctx, ids, s.bareUnderMatch, bareMax)
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := l.checkAdopted(ctx, x); err != nil {
+	if err := s.checkAdopted(ctx, x); err != nil {
 		return 0, nil, err
 	}
-	if err := l.allListed(x, byKey, bareNodes); err != nil {
+	if err := s.allListed(x, byKey, bareNodes); err != nil {
 		return 0, nil, err
 	}
-	deleted, err := l.deleteIDs(ctx, ids)
-	return deleted, []mongo.WriteModel{l.pullFromAll(id)}, err
+	deleted, err := s.deleteIDs(ctx, ids)
+	return deleted, []mongo.WriteModel{s.pullFromAll(id)}, err
 }
 
 // allListed refuses if a node without an array, one of those deleted with x or one that names them as its parent, is
 // not in the list of the parent that it names.
-func (l *lists) allListed(x node, deleted map[string]node, bareNodes []node) error {
+func (s *lists) allListed(x node, deleted map[string]node, bareNodes []node) error {
 	for _, n := range deleted {
-		if l.isBare(n.raw) && !same(n.id, x.id) {
+		if s.isBare(n.raw) && !same(n.id, x.id) {
 			bareNodes = append(bareNodes, n)
 		}
 	}
 	for _, n := range bareNodes {
 		if !holds(deleted[key(n.parent)].children, n.id) {
-			return l.notAdopted(n.id)
+			return s.notAdopted(n.id)
 		}
 	}
 	return nil
@@ -416,12 +409,9 @@ func listedBelow(nodes []node, id bson.RawValue) map[string]node {
 }
 
 // keepShared removes from nodes those that a node outside also leads to: the ones that it lists, and all below them.
-func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
-	var ids []bson.RawValue
-	for _, n := range nodes {
-		ids = append(ids, n.id)
-	}
-	stay, err := l.findIn(ctx, without(ids, id), func(any bson.D) bson.D { return l.in(l.o.ChildrenField, any) })
+func (s *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
+	ids := idsOf(slices.Collect(maps.Values(nodes)))
+	stay, err := s.findIn(ctx, without(ids, id), s.listingMatch)
 	if err != nil {
 		return err
 	}
@@ -441,21 +431,21 @@ func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 
 // arrange gives each document of a Load the list of its children in the same batch. Those of later batches come
 // by addChildren.
-func (l *lists) arrange(ctx context.Context, items []*item) error {
+func (s *lists) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
 		if it.parent != nil {
-			if err := l.ensureArray(ctx, *it.parent); err != nil {
+			if err := s.ensureArray(ctx, *it.parent); err != nil {
 				return err
 			}
 		}
-		it.doc = append(it.doc, expr.Element(l.o.ChildrenField, append([]bson.RawValue{}, it.children...)))
+		it.doc = append(it.doc, expr.Element(s.o.ChildrenField, append([]bson.RawValue{}, it.children...)))
 	}
 	return nil
 }
 
 // addChildren appends, so that new children come after the others in the order of the entries.
-func (l *lists) addChildren(children []bson.RawValue) bson.D {
-	return append(l.childCountBy(int64(len(children))), expr.Op("$push", expr.D(l.o.ChildrenField, expr.Op("$each", children)))...)
+func (s *lists) addChildren(children []bson.RawValue) bson.D {
+	return append(s.childCountBy(int64(len(children))), expr.Op("$push", expr.D(s.o.ChildrenField, expr.Op("$each", children)))...)
 }
 
 // Graphs.
@@ -482,7 +472,7 @@ func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) 
 }
 
 // relink changes one link of a graph, with the lock, by addLink or removeLink.
-func (c *core) relink(ctx context.Context, parent, child any, change func(l *lists, ctx context.Context, parent, child node) error) error {
+func (c *core) relink(ctx context.Context, parent, child any, change func(s *lists, ctx context.Context, parent, child node) error) error {
 	l, ok := c.shape.(*lists)
 	if !ok || !c.o.Graph {
 		return fault.Invalid("Link and Unlink need Options.Graph")
@@ -495,7 +485,7 @@ func (c *core) relink(ctx context.Context, parent, child any, change func(l *lis
 	if err != nil {
 		return err
 	}
-	return c.atomically(ctx, true, func(ctx context.Context) error {
+	return c.withLock(ctx, func(ctx context.Context) error {
 		child, parent, err := c.readMoving(ctx, x, positionUnder(p))
 		if err != nil {
 			return err
@@ -505,30 +495,30 @@ func (c *core) relink(ctx context.Context, parent, child any, change func(l *lis
 }
 
 // addLink is Link for nodes that were read.
-func (l *lists) addLink(ctx context.Context, parent, child node) error {
+func (s *lists) addLink(ctx context.Context, parent, child node) error {
 	if holds(parent.children, child.id) {
 		return nil
 	}
 	for _, n := range []node{parent, child} {
-		if err := l.ensureArray(ctx, n); err != nil {
+		if err := s.ensureArray(ctx, n); err != nil {
 			return err
 		}
 	}
-	if err := l.checkNoCycle(ctx, child, parent); err != nil {
+	if err := s.checkNoCycle(ctx, child, parent); err != nil {
 		return err
 	}
-	return l.write(ctx, l.push(parent.id, -1, child.id))
+	return s.write(ctx, s.push(parent.id, -1, child.id))
 }
 
 // removeLink is Unlink for nodes that were read. A child without an array that names this parent becomes a root only
 // with an array.
-func (l *lists) removeLink(ctx context.Context, parent, child node) error {
+func (s *lists) removeLink(ctx context.Context, parent, child node) error {
 	if !holds(parent.children, child.id) {
-		return l.about(child.id, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(parent.id)))
+		return s.about(child.id, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(parent.id)))
 	}
 	var models []mongo.WriteModel
-	if l.isBare(child.raw) && same(child.parent, parent.id) {
-		models = l.giveArray(child)
+	if s.isBare(child.raw) && same(child.parent, parent.id) {
+		models = s.giveArray(child)
 	}
-	return l.write(ctx, append(models, l.pull(parent.id, child.id))...)
+	return s.write(ctx, append(models, s.pull(parent.id, child.id))...)
 }

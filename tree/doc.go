@@ -224,10 +224,10 @@ package tree
 //	| `handOver` | the updates of a subtree whose top is deleted and leaves its children to another node | Delete |
 //	| `refExpr` | what the children of a node hold to name it, as an expression | Children, Leaves |
 //	| `up`, `above` | the nodes above, and their IDs where the node tells them | Ancestors, Parent; IsDescendant, the test for cycles |
-//	| `down`, `descendantsOf` | the nodes below, as a pipeline and as a filter | Descendants, Subtree; filters, Cascade |
+//	| `down`, `descendantsMatch` | the nodes below, as a pipeline and as a filter | Descendants, Subtree; filters, Cascade |
 //
-//     `families` (`write.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
-//     Convert. So a Move is read in `write.go` and in the `fieldsUnder` and `updatesBelow` of one more file: nothing
+//     `oneParent` (`oneparent.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
+//     Convert. So a Move is read in `oneparent.go` and in the `fieldsUnder` and `updatesBelow` of one more file: nothing
 //     for parent references, one update of the descendants' beginning for arrays and paths.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
 //     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a

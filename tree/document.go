@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -15,18 +13,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names that Options refuse. The fields exist only inside pipelines, except for fieldTouch, which also exists inside
-// transactions, and fieldLock, which is in the lock document.
+// Names that Options refuse, besides that of package hold. The fields exist only inside pipelines, except for fieldLock,
+// which is in the lock document.
 const (
 	fieldDepth = "__depth"  // distance from the node that a pipeline starts from
 	fieldTree  = "__tree"   // the result of a $lookup or $graphLookup
-	fieldTouch = hold.Field // the mark of touch
-	fieldRef   = fieldTouch // a computed reference
+	fieldRef   = hold.Field // a computed reference, by a name that is taken anyway
 	fieldSelf  = "__self"   // the node itself; in downBy it tells the two copies apart
 	fieldLock  = "__locked" // see lockField
 )
 
-var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf, fieldLock}
+var internal = []string{fieldDepth, fieldTree, fieldRef, fieldSelf, fieldLock}
 
 // node is a document, or what is known of one: a reference that another node holds, or a place that a node will get.
 type node struct {
@@ -109,7 +106,7 @@ func projection(trees ...*store) (out bson.D) {
 			fields = append(fields, s.o.ParentField)
 		}
 		for _, f := range fields {
-			if f != "" && lookup(out, f) == nil {
+			if f != "" && valueIn(out, f) == nil {
 				out = append(out, expr.Element(f, 1))
 			}
 		}
@@ -117,8 +114,8 @@ func projection(trees ...*store) (out bson.D) {
 	return out
 }
 
-// lookup returns the value of a field of a document in memory, nil if it is missing.
-func lookup(doc bson.D, key string) any {
+// valueIn returns the value of a field of a document in memory, nil if it is missing.
+func valueIn(doc bson.D, key string) any {
 	for _, e := range doc {
 		if e.Key == key {
 			return e.Value
@@ -186,23 +183,13 @@ func equal(v any) any {
 	return value.Equal(raw)
 }
 
-// in is a filter of the scope and further conditions. Every filter of the package begins with it.
-func (s *store) in(pairs ...any) bson.D {
-	out := make(bson.D, 0, len(s.scope)+len(pairs)/2)
-	for _, e := range s.scope {
-		out = append(out, expr.Element(e.Key, equal(e.Value)))
-	}
-	return append(out, expr.D(pairs...)...)
-}
+// nodesMatch matches the nodes of the tree. A document without an ID cannot be one.
+func (s *store) nodesMatch() bson.D { return expr.D(s.o.IDField, expr.Op("$ne", nil)) }
 
-// allNodes matches the nodes of the tree. A document without an ID cannot be one.
-func (s *store) allNodes() bson.D { return s.in(s.o.IDField, expr.Op("$ne", nil)) }
+// idMatch matches the node with an ID, or those with one that a condition such as anyOf is for.
+func (s *store) idMatch(id any) bson.D { return expr.D(s.o.IDField, equal(id)) }
 
-func (s *store) byID(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
-
-func (s *store) byIDs(ids []bson.RawValue) bson.D {
-	return s.in(s.o.IDField, anyOf(ids))
-}
+func (s *store) idsMatch(ids []bson.RawValue) bson.D { return s.idMatch(anyOf(ids)) }
 
 // anyOf matches any of the values, which may be IDs or paths. It leaves out those that cannot be IDs, because the
 // server would take a regular expression from a document for a pattern.
@@ -215,8 +202,8 @@ func anyOf[V any](values []V) bson.D {
 
 func (s *store) id(v any) (bson.RawValue, error) { return s.codec.ID("id", v) }
 
-// newDocument is a document of the user before it has a place: without the fields that the tree derives, and with an _id,
-// the scope and a child count.
+// newDocument is a document of the user before it has a place: without the fields that the tree derives, and with an _id
+// and a child count.
 type newDocument struct {
 	doc     bson.D
 	id      bson.RawValue
@@ -224,12 +211,18 @@ type newDocument struct {
 	segment bson.RawValue // the value of the SegmentField, if there is one
 }
 
+// with returns a copy with further fields, because a transaction can run again with other ones.
+func (d newDocument) with(fields bson.D) newDocument {
+	d.doc = slices.Concat(d.doc, fields)
+	return d
+}
+
 // prepare encodes a new document of the user.
 func (s *store) prepare(user any) (d newDocument, err error) {
 	if d.doc, err = s.ownFields(user); err != nil {
 		return d, err
 	}
-	if lookup(d.doc, "_id") == nil {
+	if valueIn(d.doc, "_id") == nil {
 		generated, err := s.codec.Value(bson.NewObjectID())
 		if err != nil {
 			return d, err
@@ -237,27 +230,26 @@ func (s *store) prepare(user any) (d newDocument, err error) {
 		d.made = s.o.IDField == "_id"
 		d.doc = append(expr.D("_id", generated), d.doc...)
 	}
-	d.id, _ = lookup(d.doc, s.o.IDField).(bson.RawValue)
+	d.id, _ = valueIn(d.doc, s.o.IDField).(bson.RawValue)
 	if err := s.checkNewID(d.id); err != nil {
 		return d, err
 	}
-	d.doc = append(d.doc, s.scope...)
 	if s.o.ChildCountField != "" {
 		d.doc = append(d.doc, expr.Element(s.o.ChildCountField, int64(0)))
 	}
-	d.segment, _ = lookup(d.doc, s.o.SegmentField).(bson.RawValue)
+	d.segment, _ = valueIn(d.doc, s.o.SegmentField).(bson.RawValue)
 	return d, s.checkUsable(node{id: d.id, segment: d.segment})
 }
 
-// ownFields encodes a document of the user, without the fields that the tree writes itself.
+// ownFields encodes a document of the user, without the fields that the tree and the scope write.
 func (s *store) ownFields(user any) (doc bson.D, err error) {
 	raw, err := s.codec.Stored(user, s.o.IDField)
 	if err != nil {
 		return nil, err
 	}
 	drop := slices.Concat(s.fields, []string{s.o.OrderField, s.o.ChildCountField}, internal)
-	for _, e := range s.scope {
-		drop = append(drop, e.Key)
+	for _, f := range s.coll.Scope().Fields() {
+		drop = append(drop, f.Name)
 	}
 	all, err := raw.Elements()
 	if err != nil { // a RawValue inside that is not valid BSON
@@ -291,15 +283,4 @@ func (s *store) checkNewID(id bson.RawValue) error {
 		return fault.Invalid("%s: %s is Options.RootParent and cannot be an ID", s.o.IDField, text(id))
 	}
 	return nil
-}
-
-// scopeID is the _id of the lock document. Scopes that the server holds equal have the same one, whatever the types
-// of their numbers and the order of their fields; otherwise two processes would have two locks.
-func (s *store) scopeID() string {
-	var fields []string
-	for _, e := range s.scope {
-		fields = append(fields, fmt.Sprintf("%s=%s", e.Key, strconv.QuoteToASCII(key(e.Value.(bson.RawValue)))))
-	}
-	slices.Sort(fields)
-	return strings.Join(append([]string{"tree"}, fields...), " ")
 }

@@ -32,18 +32,18 @@ type engine struct {
 	from, to *core
 	work     *mongopatterns.Work
 
-	known   map[string]*place // by the ID, and by what children name
-	added   []string          // keys that known got in this look
-	epoch   int64             // of the lock document, when known was begun
-	ahead   bool              // the scan may have read nodes before the tree had this epoch
-	writing bool              // it holds the lock, and the findings will be written
+	known       map[string]*place // by the ID, and by what children name
+	added       []string          // keys that known got in this look
+	epoch       int64             // of the lock document, when known was begun
+	scanIsOlder bool              // the scan may have read nodes before the tree had this epoch
+	writing     bool              // it holds the lock, and the findings will be written
 }
 
 // mode is what a run of the engine does.
 type mode struct {
-	// repairs lets nodes move. Of the nodes that no root leads to, it reports only the cause, an orphan or a cycle above
+	// mayMove lets nodes move. Of the nodes that no root leads to, only the cause is a finding, an orphan or a cycle above
 	// them. Without it no node moves, and each of them is a finding.
-	repairs bool
+	mayMove bool
 	// converts derives the fields from another tree, and does not audit that one.
 	converts bool
 	// keeps leaves nodes alone that have a place in the tree to. It is Adopt again, beside nodes that were inserted or
@@ -56,7 +56,7 @@ type mode struct {
 // The modes. Where nodes do not keep the ParentField, Adopt has two runs: it converts parent references, and then adds
 // what depends on siblings.
 var (
-	repairing      = mode{repairs: true, siblings: true} // Check and Repair
+	auditing       = mode{mayMove: true, siblings: true} // Check and Repair
 	adopting       = mode{siblings: true}
 	adoptingPlaces = mode{converts: true, keeps: true} // the first run of two
 	converting     = mode{converts: true, siblings: true}
@@ -81,7 +81,7 @@ func (e *engine) dry() bool { return e.work != nil && e.work.DryRun }
 
 // scan selects the nodes of the tree, with the fields of both trees.
 func (e *engine) scan() maintain.Scan {
-	return maintain.Scan{Filter: e.from.allNodes(), Projection: projection(e.from.store, e.to.store)}
+	return maintain.Scan{Filter: e.from.nodesMatch(), Projection: projection(e.from.store, e.to.store)}
 }
 
 // begin reads the epoch before the scan reads nodes, so that a move in between changes it.
@@ -91,7 +91,7 @@ func (e *engine) begin(ctx context.Context) error {
 		return err
 	}
 	e.forget(now)
-	e.ahead = false
+	e.scanIsOlder = false
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (e *engine) begin(ctx context.Context) error {
 func (e *engine) enter(epoch int64) {
 	if epoch != e.epoch {
 		e.forget(epoch)
-		e.ahead = true
+		e.scanIsOlder = true
 	}
 }
 
@@ -110,22 +110,24 @@ type part struct {
 	ids   []bson.RawValue
 }
 
-// suspects returns the nodes of a batch that have a finding at first sight, in parts. A part is as much as one
-// transaction can write.
-func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
+// suspects returns the nodes of a batch that have a finding at first sight.
+func (e *engine) suspects(ctx context.Context, batch []bson.Raw) ([]part, error) {
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
 	}
-	if e.ahead { // see enter
-		if nodes, err = e.from.findAll(ctx, e.from.byIDs(idsOf(nodes))); err != nil {
+	if e.scanIsOlder { // see enter
+		var err error
+		if nodes, err = e.from.findAll(ctx, e.from.idsMatch(idsOf(nodes))); err != nil {
 			return nil, err
 		}
 	}
 	found, err := e.look(ctx, nodes)
-	if err != nil {
-		return nil, err
-	}
+	return inParts(nodes, found), err
+}
+
+// inParts returns the nodes that have a finding, in parts. A part is as much as one transaction can write.
+func inParts(nodes []node, found []finding) (parts []part) {
 	size := map[string]int{}
 	for _, f := range found {
 		for _, p := range f.problems {
@@ -144,7 +146,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 		last := &parts[len(parts)-1]
 		last.ids = append(last.ids, n.id)
 	}
-	return parts, nil
+	return parts
 }
 
 // suspectRoots returns the part of the roots, if they have a finding and the work is for all nodes.
@@ -164,10 +166,10 @@ func (e *engine) lookAgain(ctx context.Context, p part) ([]finding, error) {
 	if p.roots {
 		return e.lookAtRoots(ctx)
 	}
-	any := bson.A{e.from.byIDs(p.ids)}
+	any := bson.A{e.from.idsMatch(p.ids)}
 	for _, id := range p.ids {
-		if value.CheckID(id) != nil { // byIDs leaves it out
-			any = append(any, e.from.byID(id))
+		if value.CheckID(id) != nil { // idsMatch leaves it out
+			any = append(any, e.from.idMatch(id))
 		}
 	}
 	nodes, err := e.from.findAll(ctx, expr.Op("$or", any))
@@ -180,7 +182,7 @@ func (e *engine) lookAgain(ctx context.Context, p part) ([]finding, error) {
 // snapshot looks at a part at one moment, so that a node that is moving is seen either before or after. A
 // standalone server has no transactions: there Check may report a node that is moving.
 func (e *engine) snapshot(ctx context.Context, p part) (found []finding, err error) {
-	err = e.to.atomically(ctx, false, func(ctx context.Context) error {
+	err = e.to.atomically(ctx, func(ctx context.Context) error {
 		now, err := e.to.readEpoch(ctx)
 		if err != nil {
 			return err
@@ -204,20 +206,18 @@ func (e *engine) check(ctx context.Context) iter.Seq2[mongopatterns.Problem, err
 		}
 		ctx, end := txn.Causal(ctx, e.from.coll.Database()) // what confirms a finding is not older than it
 		defer end()
-		first := true
-		step := func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
-			var roots []part
-			if first {
-				if roots, err = e.suspectRoots(ctx); err != nil {
-					return nil, err
-				}
-				first = false
-			}
+		roots, err := e.suspectRoots(ctx)
+		if err != nil {
+			fault.Stop[mongopatterns.Problem](err)(yield)
+			return
+		}
+		step := func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 			parts, err := e.suspects(ctx, batch)
 			if err != nil {
 				return nil, err
 			}
-			return e.confirm(ctx, append(roots, parts...))
+			parts, roots = append(roots, parts...), nil
+			return e.confirm(ctx, parts)
 		}
 		maintain.Check(ctx, e.from.coll, e.work, e.scan(), step)(yield)
 	}
@@ -250,21 +250,31 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 	out.done, out.left = map[string]bool{}, map[string]bool{}
 	moved := map[string]bool{}
 	for _, f := range found {
-		k, moves := key(f.id), f.remedy == newWay || f.remedy == newRoot
+		k := key(f.id)
 		switch {
 		case f.remedy == newNumbers:
 			out.newNumbers = true
-		case len(f.writes) == 0, f.remedy == newRoot && !e.to.o.MakeRoots, moves && !e.repairs:
+			continue
+		case !e.mayWrite(f):
 			out.left[k] = true
-		case moves && moved[k]:
-		default:
-			moved[k] = moved[k] || moves
-			out.newWays = out.newWays || moves
-			out.done[k] = true
-			models = append(models, f.writes...)
+			continue
+		case f.moves() && moved[k]:
+			continue
+		case f.moves():
+			moved[k], out.newWays = true, true
 		}
+		out.done[k] = true
+		models = append(models, f.writes...)
 	}
 	return models, out
+}
+
+// mayWrite reports whether a finding has writes, and this run may make them.
+func (e *engine) mayWrite(f finding) bool {
+	if f.moves() && !e.mayMove || f.remedy == newRoot && !e.to.o.MakeRoots {
+		return false
+	}
+	return len(f.writes) > 0
 }
 
 // run is the scan that writes: Repair, Adopt and Convert. If ways up have changed, nodes that the scan had passed may
@@ -318,7 +328,7 @@ func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error)
 		_, out = e.sift(found)
 		return out, nil
 	}
-	err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
+	err = e.to.withEpoch(ctx, func(ctx context.Context, before int64) error {
 		e.enter(before)
 		e.writing = true
 		found, err := e.lookAgain(ctx, p)

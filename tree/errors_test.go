@@ -40,7 +40,6 @@ func TestErrorsNameTheCall(t *testing.T) {
 			"Breadcrumb":       errOf(tr.Breadcrumb(ctx, "x")),
 			"Subtree":          errOf(tr.Subtree(ctx, "x", 0)),
 			"Forest":           errOf(tr.Forest(ctx)),
-			"CountChildren":    errOf(tr.CountChildren(ctx, "x")),
 			"CountDescendants": errOf(tr.CountDescendants(ctx, "x", 0)),
 			"AncestorsFilter":  errOf(tr.AncestorsFilter(ctx, "x")),
 			"Insert":           errOf(tr.Insert(ctx, v.doc("x"), tr.Under("none"))),
@@ -204,9 +203,6 @@ func TestUnknownID(t *testing.T) {
 			if docs, err := find(ctx, coll, get(tr.DescendantsFilter(ctx, "none", depth))(t)); len(docs) > 0 || err != nil {
 				t.Errorf("DescendantsFilter to %d: %v, %v", depth, docs, err)
 			}
-		}
-		if n, err := tr.CountChildren(ctx, "none"); n != 0 || err != nil {
-			t.Errorf("CountChildren: %d, %v", n, err)
 		}
 		if docs, err := find(ctx, coll, get(tr.ChildrenFilter(ctx, "none"))(t)); len(docs) > 0 || err != nil {
 			t.Errorf("ChildrenFilter: %v, %v", docs, err)

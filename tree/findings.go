@@ -30,6 +30,9 @@ const (
 	newNumbers        // none are needed: numbers.renumber repairs all such findings
 )
 
+// moves reports whether the writes give the node another way up.
+func (f finding) moves() bool { return f.remedy == newWay || f.remedy == newRoot }
+
 // problem describes what is wrong with n in the tree that is checked, with the value that the field has now.
 func (e *engine) problem(kind mongopatterns.ProblemKind, n node, field, detail string) mongopatterns.Problem {
 	return mongopatterns.Problem{Pattern: "tree", Kind: kind, Collection: e.to.coll.Name(),
@@ -126,7 +129,7 @@ func (e *engine) unreachable(n node, at *place) []finding {
 	if !e.converts && (at.lost != "" || at.cycle != nil) {
 		return []finding{e.misplaced(n, at)}
 	}
-	if !e.repairs && e.compute(at) == nil {
+	if !e.mayMove && e.compute(at) == nil {
 		return []finding{one(n, e.problem(mongopatterns.Orphan, n, "", "no root leads to it"))}
 	}
 	return nil
@@ -175,7 +178,7 @@ func (e *engine) wrongFields(n node, at *place, children []node) []finding {
 	if len(set) == 0 {
 		return nil
 	}
-	f.writes = []mongo.WriteModel{update(e.to.byID(n.id), expr.Op("$set", set))}
+	f.writes = []mongo.WriteModel{update(e.to.idMatch(n.id), expr.Op("$set", set))}
 	return []finding{f}
 }
 

@@ -10,7 +10,7 @@ import (
 // relatives are the two ways to read upwards: by a pipeline, and level by level.
 type relatives interface {
 	reads
-	parents(nodes []node) bson.D
+	parentsMatch(nodes []node) bson.D
 }
 
 // searchCycle refuses to put x under n if the way up from n, which it reads, leads to x. The caller holds the lock, so that
@@ -19,7 +19,7 @@ func (s *store) searchCycle(ctx context.Context, r relatives, x, n node) error {
 	var nodes []node
 	var err error
 	if s.byLevels.Load() {
-		nodes, err = s.readLevels(ctx, n.id, r.parents)
+		nodes, err = s.readLevels(ctx, n.id, r.parentsMatch)
 	} else {
 		nodes, err = s.aggregate(ctx, s.rootFirst(r, n.id))
 	}
@@ -55,7 +55,7 @@ func filterable(nodes []node) (n int) {
 func (s *store) readLevels(ctx context.Context, id bson.RawValue, next func(nodes []node) bson.D) (all []node, err error) {
 	seen := map[string]bool{}
 	done := 0
-	for match := s.byID(id); ; {
+	for match := s.idMatch(id); ; {
 		found, err := s.findAll(ctx, match)
 		if err != nil {
 			return nil, err

@@ -177,7 +177,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	if entries == nil {
 		return result, nil
 	}
-	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.anchor), w.BatchSize, w.BatchBytes) {
+	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.anchorID), w.BatchSize, w.BatchBytes) {
 		if err != nil {
 			return result, err
 		}
@@ -197,7 +197,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 func (c *core) load(ctx context.Context, batch []bson.Raw, done *mongopatterns.Result) error {
 	for len(batch) > 0 {
 		var inserted, taken int
-		err := c.atomically(ctx, true, func(ctx context.Context) (err error) {
+		err := c.withLock(ctx, func(ctx context.Context) (err error) {
 			inserted, taken, err = c.loadBatch(ctx, batch)
 			return err
 		})
@@ -287,9 +287,9 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 	var models []mongo.WriteModel
 	for k, p := range these.parents {
 		if change := c.addChildren(children[k]); len(change) > 0 {
-			models = append(models, update(c.byID(p.id), change))
+			models = append(models, update(c.idMatch(p.id), change))
 		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
-			models = append(models, c.marked(p)...)
+			models = append(models, c.touched(p)...)
 		}
 	}
 	return len(docs), these.taken, c.write(ctx, models...)
@@ -353,7 +353,7 @@ func (c *core) stored(ctx context.Context, batch []bson.Raw) (map[string]*node, 
 			ids = append(ids, parent)
 		}
 	}
-	nodes, err := c.findAll(ctx, c.byIDs(ids))
+	nodes, err := c.findAll(ctx, c.idsMatch(ids))
 	if err != nil {
 		return nil, err
 	}

@@ -155,7 +155,7 @@ func TestLoadOfLongChain(t *testing.T) {
 			}
 			parts := v.rep == tree.AncestorArray || v.rep == tree.MaterializedPath
 			wrong(t, parts != (len(inserts) > 1), "%d inserts", len(inserts))
-			n := get(tr.CountChildren(ctx, id(depth-1)))(t)
+			n := get(tr.CountDescendants(ctx, id(depth-1), 1))(t)
 			wrong(t, n != wide, "%d children at the end", n)
 			again := get(tr.Load(ctx, entries, tr.AsRoot(), nil))(t)
 			wrong(t, again.Done != 0 || again.Skipped != depth+wide, "again: %+v", again)

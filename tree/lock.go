@@ -11,35 +11,30 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// atomically runs fn in a transaction, which takes the tree's lock first if locked is set. The lock is a
-// real write, an $inc, to one document, so that two restructurings of one tree conflict and the loser
-// starts again on the result of the winner. fn can run several times.
-func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
-	if !locked {
-		return s.joining(ctx, func() error { return txn.Run(ctx, s.coll.Database(), fn) })
-	}
-	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
+// atomically runs fn in a transaction. fn can run several times.
+func (s *store) atomically(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.joining(ctx, func() error { return txn.Run(ctx, s.coll.Database(), fn) })
 }
 
-// alwaysLocks reports whether every write takes the lock. It does in NestedSets, where it shifts the numbers of nodes
-// anywhere in the tree.
-func (s *store) alwaysLocks() bool { return s.ranges }
+// withLock is atomically after the tree's lock was taken. The lock is a real write, an $inc, to one document, so that
+// two restructurings of one tree conflict and the loser starts again on the result of the winner.
+func (s *store) withLock(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.withEpoch(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
+}
 
-// exclusively is atomically with the lock; before is the epoch before this transaction. A
-// conflict on the lock document is one like any other: txn.Run waits for it, and leaves it to the caller if the
-// transaction is the caller's.
-func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
-	return s.joining(ctx, func() error {
-		return txn.Run(ctx, s.coll.Database(), func(ctx context.Context) error {
-			before, err := s.lock(ctx)
-			if err != nil {
-				return err
-			}
-			return fn(ctx, before)
-		})
+// withEpoch is withLock for a function that needs the epoch before this transaction. A conflict on the lock document is
+// one like any other: txn.Run waits for it, and leaves it to the caller if the transaction is the caller's.
+func (s *store) withEpoch(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
+	return s.atomically(ctx, func(ctx context.Context) error {
+		before, err := s.lock(ctx)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, before)
 	})
 }
 
@@ -80,8 +75,8 @@ func (s *store) lock(ctx context.Context) (int64, error) {
 func (s *store) ensureLock(ctx context.Context) error {
 	upsert := options.UpdateOne().SetUpsert(true)
 	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), expr.Op("$setOnInsert", expr.D(s.lockField(), int64(0))), upsert))
-	if mongo.IsDuplicateKeyError(err) && len(s.scope) > 0 {
-		_, err = fault.One(s.locks.UpdateOne(ctx, expr.D("_id", s.lockID), expr.Op("$set", s.scope)))
+	if of := s.locks.Scope(); mongo.IsDuplicateKeyError(err) && of != nil {
+		_, err = fault.One(s.locks.In(nil).UpdateOne(ctx, s.lockMatch(), of.Again()))
 	}
 	if mongo.IsDuplicateKeyError(err) { // another process has created it
 		return nil
@@ -91,14 +86,14 @@ func (s *store) ensureLock(ctx context.Context) error {
 
 // lockField is the name of the epoch in the lock document: "n", unless the scope has a field of this name.
 func (s *store) lockField() string {
-	if lookup(s.scope, "n") != nil {
+	if s.locks.Scope().Has("n") {
 		return fieldLock
 	}
 	return "n"
 }
 
-// lockMatch contains the scope, so that in a lock collection sharded by it one shard is asked.
-func (s *store) lockMatch() bson.D { return s.in("_id", s.lockID) }
+// lockMatch matches the lock document. The scope of locks lets a lock collection sharded by it ask one shard.
+func (s *store) lockMatch() bson.D { return expr.D("_id", s.lockID) }
 
 // readEpoch reads the epoch from the lock document, 0 if there is no such document yet.
 func (s *store) readEpoch(ctx context.Context) (int64, error) {
@@ -110,19 +105,27 @@ func (s *store) readEpoch(ctx context.Context) (int64, error) {
 }
 
 // touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
-// conflicts with this one, and returns the node. The write increments the child count, or else sets a
-// temporary field, which insertUnder removes.
+// conflicts with this one, and returns the node. The write counts the child that is to come, or else sets the mark of
+// package hold, which insertUnder removes.
 func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
+	mark := s.childCountBy(1)
+	if mark == nil {
+		mark = hold.Mark
+	}
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
-	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, s.mark, opts)), absent)
+	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, mark, opts)), absent)
 }
 
-// marked are two writes to a node that together change nothing, but conflict with an insertion under it.
-func (s *store) marked(n *node) []mongo.WriteModel {
-	if n == nil {
+// touched are two writes to a node, if there is one, that together change nothing, but conflict with an insertion under it.
+// They are those of package hold, unless there is a child count: then a validator may refuse any other field.
+func (s *store) touched(n *node) []mongo.WriteModel {
+	switch {
+	case n == nil:
 		return nil
+	case s.o.ChildCountField == "":
+		return hold.Writes(s.idMatch(n.id))
 	}
-	return []mongo.WriteModel{update(s.byID(n.id), s.mark), update(s.byID(n.id), s.unmark)}
+	return []mongo.WriteModel{update(s.idMatch(n.id), s.childCountBy(1)), update(s.idMatch(n.id), s.childCountBy(-1))}
 }
 
 // childCountBy is the part of an update that changes the child count.
@@ -152,15 +155,15 @@ func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
 // insertUnder inserts a document and removes the mark of touch from its parent, in one command of two updates. The
 // insertion is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error,
 // as it is for an insert. With a ChildCountField there is no mark to remove.
-func (s *store) insertUnder(ctx context.Context, doc bson.D, touched *node) error {
-	if touched == nil || s.o.ChildCountField != "" {
-		_, err := fault.One(s.primary.InsertOne(ctx, doc))
+func (s *store) insertUnder(ctx context.Context, d newDocument, marked *node) error {
+	if marked == nil || s.o.ChildCountField != "" {
+		_, err := fault.One(s.primary.InsertOne(ctx, d.doc))
 		return err
 	}
-	match := append(s.byID(lookup(doc, s.o.IDField)), expr.Element(fieldTouch, expr.Op("$type", "minKey")))
+	match := append(s.idMatch(d.id), expr.Element(hold.Field, expr.Op("$type", "minKey")))
 	if s.o.IDField != "_id" {
-		match = append(match, expr.Element("_id", equal(lookup(doc, "_id"))))
+		match = append(match, expr.Element("_id", equal(valueIn(d.doc, "_id"))))
 	}
-	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
-		mongo.NewUpdateOneModel().SetFilter(s.byID(touched.id)).SetUpdate(s.unmark))
+	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(d.doc).SetUpsert(true),
+		mongo.NewUpdateOneModel().SetFilter(s.idMatch(marked.id)).SetUpdate(hold.Unmark))
 }

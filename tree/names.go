@@ -14,7 +14,8 @@ import (
 // FindOrInsert goes down from the roots by names, as mkdir -p does, and returns the ID of the last node. It
 // inserts a missing node as the last child of its parent, with the document that make returns. Concurrent
 // callers create each node once. Names are the values of Options.NameField, by default the segments or IDs.
-// If several siblings have a name, it takes one of them.
+// If several siblings have a name, it takes one of them. If another node has the ID of a new one, it returns
+// mongopatterns.ErrExists.
 //
 // Cost: 1 round trip for each name.
 //   - If one is missing: 2 more (lock, commit), 1 for each name again (for a root of ChildReferences 2), and for each
@@ -33,7 +34,7 @@ func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make fun
 	if at != nil {
 		return t.decode(at.id)
 	}
-	err = t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
+	err = t.c.withLock(ctx, func(ctx context.Context) (err error) {
 		at, err = t.c.walkDown(ctx, names, func(above *node, name string) (*node, error) {
 			return t.insertNamed(ctx, above, name, make)
 		})
@@ -62,7 +63,7 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	if above != nil {
 		pos = positionUnder(above.id)
 	}
-	if err := t.c.insert(ctx, d.doc, pos); err != nil {
+	if err := fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d, pos)); err != nil {
 		return nil, err
 	}
 	return t.c.child(d.id, d.segment, above), nil
@@ -98,7 +99,7 @@ func (c *core) childNamed(ctx context.Context, parent *node, name string) (*node
 	if parent == nil {
 		n, err = c.rootWith(ctx, match)
 	} else {
-		n, err = c.findOne(ctx, expr.Op("$and", bson.A{c.withBare(c.childrenOf(*parent), *parent), match}), nil)
+		n, err = c.findOne(ctx, expr.Op("$and", bson.A{c.withBareMatch(c.childrenMatch(*parent), *parent), match}), nil)
 	}
 	if err != nil || n.raw == nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
@@ -19,13 +18,10 @@ import (
 type nestedSets struct{ *store }
 
 // nestedLayout has {left, right} in an index for subtrees, and {parent, left} for children in order.
-func nestedLayout(o *Options) layout {
-	return layout{settings: []config.Setting{config.Name("Options.LeftField", &o.LeftField, "left"),
-		config.Name("Options.RightField", &o.RightField, "right"),
-		config.Name("Options.ParentField", &o.ParentField, "parent")},
-		fields: []string{o.ParentField, o.LeftField, o.RightField}, extraIndex: []string{o.LeftField, o.RightField},
+func nestedLayout(o Options) layout {
+	return layout{fields: []string{o.ParentField, o.LeftField, o.RightField}, extraIndex: []string{o.LeftField, o.RightField},
 		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField,
-		ranges: true, descendantsFrom: fromNode}
+		numbered: true, descendantsFrom: fromNode}
 }
 
 func (s nestedSets) parent(n node) (node, string)                   { return s.namedParent(n) }
@@ -44,17 +40,18 @@ func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	}
 	left := expr.Field(s.o.LeftField)
 	stages := mongo.Pipeline{
-		s.match("$expr", expr.Op("$and", expr.Op("$gt", left, expr.Var("from")), expr.Op("$lt", left, expr.Var("to")))),
+		expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$and",
+			expr.Op("$gt", left, expr.Var("from")), expr.Op("$lt", left, expr.Var("to")))))),
 	}
 	return s.rangeDown(id, [2]any{left, expr.Field(s.o.RightField)}, stages, self)
 }
 
-func (s nestedSets) descendantsOf(n node, _ int) bson.D {
-	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right))
+func (s nestedSets) descendantsMatch(n node, _ int) bson.D {
+	return expr.D(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right))
 }
 
 // numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets.
-type numbers struct{ oneParent }
+type numbers struct{ references }
 
 // stretch is a range of numbers that move by the same amount; both ends belong to it.
 type stretch struct{ from, to, by int64 }
@@ -75,7 +72,7 @@ func (s numbers) shift(stretches ...stretch) mongo.WriteModel {
 		}
 		return expr.Op("$switch", expr.D("branches", branches, "default", f))
 	}
-	return update(s.in(s.o.LeftField, expr.Op("$lte", high), s.o.RightField, expr.Op("$gte", low)),
+	return update(expr.D(s.o.LeftField, expr.Op("$lte", high), s.o.RightField, expr.Op("$gte", low)),
 		mongo.Pipeline{expr.Op("$set", expr.D(s.o.LeftField, moved(s.o.LeftField), s.o.RightField, moved(s.o.RightField)))})
 }
 
@@ -147,7 +144,7 @@ func (s numbers) rootNumber(ctx context.Context, first bool) (int64, error) {
 		last, err := s.lastNumber(ctx)
 		return last + 1, err
 	}
-	n, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
+	n, err := s.findOne(ctx, expr.D(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
 	return max(n.left, 1), err
 }
 
@@ -159,7 +156,7 @@ func (s numbers) lastNumber(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	last := max(root.left, root.right, 0)
-	after, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gt", last)), nil, s.o.RightField, -1)
+	after, err := s.findOne(ctx, expr.D(s.o.LeftField, expr.Op("$gt", last)), nil, s.o.RightField, -1)
 	return max(last, after.left, after.right), err
 }
 
@@ -257,15 +254,19 @@ func (s numbers) misnumbered(e *engine, n node, detail string) []finding {
 // of the numbers they have; those without numbers come last, by _id. Nodes on or below a cycle get 0. It holds
 // the shapes of all nodes in memory, and runs in one transaction, because half of a new numbering is wrong.
 func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err error) {
-	err = s.atomically(ctx, !dry, func(ctx context.Context) error {
-		nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.allNodes()), expr.Op("$sort", expr.D("_id", 1))})
+	run := s.withLock
+	if dry {
+		run = s.atomically
+	}
+	err = run(ctx, func(ctx context.Context) error {
+		nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.nodesMatch()), expr.Op("$sort", expr.D("_id", 1))})
 		if err != nil {
 			return err
 		}
 		var models []mongo.WriteModel
 		for i, r := range s.newRanges(nodes) {
 			if n := nodes[i]; !s.whole(n) || n.left != r.left || n.right != r.right {
-				models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(s.o.LeftField, r.left, s.o.RightField, r.right))))
+				models = append(models, update(s.idMatch(n.id), expr.Op("$set", expr.D(s.o.LeftField, r.left, s.o.RightField, r.right))))
 			}
 		}
 		written = int64(len(models))

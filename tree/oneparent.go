@@ -1,310 +1,347 @@
 package tree
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// oneParent has the functions that need only a representation and its layout: each node names one parent.
+// oneParent implements the calls in the four representations in which a node names one parent.
 type oneParent struct {
-	*store
-	representation
+	references
+	siblingOrder
 }
 
-// parentNode returns the parent that a node names, nil for a root. It need not exist.
-func (l oneParent) parentNode(n node) *node {
-	if up, _ := l.parent(n); l.isParent(up) {
-		return &up
+// checkSound refuses a node that cannot move, and under which no node can be placed: see references.checkSound and
+// checkNumbered.
+func (s oneParent) checkSound(n node) error {
+	if err := s.references.checkSound(n); err != nil {
+		return err
 	}
-	return nil
+	return s.checkNumbered(n)
 }
 
-// byRefs is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
-// a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
-func (l oneParent) byRefs(ups ...node) bson.D {
-	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
-	for _, up := range ups {
-		if up.id.Type != 0 {
-			ids = append(ids, up.id)
-		} else {
-			segments[up.path] = append(segments[up.path], up.segment)
+// insert writes to the parent, so that it conflicts with a concurrent move or deletion of the parent, without the lock.
+// It takes the lock in nested sets, which shift numbers everywhere, and beside a root or a sibling, where there may
+// be no parent to write to.
+func (s oneParent) insert(ctx context.Context, d newDocument, pos position) error {
+	if err := s.checkPosition(pos); err != nil {
+		return err
+	}
+	if pos.kind == atRoot && s.order == "" {
+		_, err := fault.One(s.durable.InsertOne(ctx, d.with(s.fieldsUnder(nil)).doc))
+		return err
+	}
+	run := s.withLock
+	if pos.kind == underParent && !s.numbered {
+		run = s.atomically
+	}
+	return run(ctx, func(ctx context.Context) error {
+		p, err := s.placeNew(ctx, pos)
+		if err != nil {
+			return err
 		}
-	}
-	var any bson.A
-	for _, path := range slices.Sorted(maps.Keys(segments)) {
-		paths := bson.A{path}
-		if path == l.o.PathDelimiter {
-			paths = l.rootRefs()
+		order, room, err := s.orderAt(ctx, p)
+		if err != nil {
+			return err
 		}
-		match := l.in(l.refField, expr.Op("$in", paths), l.o.SegmentField, expr.Op("$in", segments[path]))
-		any = append(any, append(match, l.notBareMatch()...))
-	}
-	if len(ids) > 0 || len(any) == 0 {
-		any = append(any, l.byIDs(ids))
-	}
-	if len(any) == 1 {
-		return any[0].(bson.D)
-	}
-	return expr.Op("$or", any)
-}
-
-// parentOf is the filter for the parent of a node, nil for a root.
-func (l oneParent) parentOf(n node) bson.D {
-	if up := l.parentNode(n); up != nil {
-		return l.byRefs(*up)
-	}
-	return nil
-}
-
-// parents matches nothing if all nodes are roots.
-func (l oneParent) parents(nodes []node) bson.D {
-	var ups []node
-	for _, n := range nodes {
-		if up := l.parentNode(n); up != nil {
-			ups = append(ups, *up)
+		marked := p.parent
+		if s.numbered { // holdParent has only read the parent: it has no mark, and does not count the child yet
+			marked, room = nil, append(s.changeChildCount(p.parent, 1), room...)
 		}
-	}
-	return l.byRefs(ups...)
-}
-
-// refTo is the value of refField in the children of parent, or in the roots for nil.
-func (l oneParent) refTo(parent *node) any { return lookup(l.fieldsUnder(parent), l.refField) }
-
-// childrenUnder is the filter for the children of parent, or for the roots if parent is nil.
-func (l oneParent) childrenUnder(parent *node) bson.D {
-	switch roots := l.rootRefs(); {
-	case parent == nil && len(roots) > 1:
-		return l.in(l.refField, expr.Op("$in", roots))
-	case parent != nil && l.keepsParent && l.noParent(parent.id): // not a node: this would match the roots
-		return l.byIDs(nil)
-	}
-	return l.in(l.refField, equal(l.refTo(parent)))
-}
-
-// rootRefs are the values that refField can have in a root.
-func (l oneParent) rootRefs() bson.A {
-	if l.keepsParent {
-		return l.rootParents()
-	}
-	if l.o.SegmentField != "" {
-		return bson.A{nil, l.rootPath()}
-	}
-	return bson.A{nil}
-}
-
-func (l oneParent) childrenOf(n node) bson.D { return l.childrenUnder(&n) }
-
-func (l oneParent) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.notBareRoots()...) }
-
-// notBareRoots are the conditions that tell roots from bare nodes, where both may lack the reference.
-func (l oneParent) notBareRoots() bson.D {
-	if l.derived != l.refField {
-		return nil
-	}
-	return l.notBareMatch()
-}
-
-// children by a path need the node first, because its path and segment make the path of its children.
-func (l oneParent) children(id any) mongo.Pipeline {
-	if l.keepsParent {
-		match := l.in(l.refField, equal(id))
-		if raw, ok := id.(bson.RawValue); ok {
-			match = l.childrenUnder(&node{id: raw})
+		if err := s.write(ctx, room...); err != nil {
+			return err
 		}
-		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, l.inOrder())
+		return s.insertUnder(ctx, d.with(s.fieldsInOrder(p.parent, order)), marked)
+	})
+}
+
+// placeNew reads the parent of a new node, and the sibling that the position names.
+func (s oneParent) placeNew(ctx context.Context, pos position) (p placement, err error) {
+	p.position = pos
+	if pos.kind == atRoot {
+		return p, nil
 	}
-	return slices.Concat(mongo.Pipeline{
-		expr.Op("$match", l.byID(id)),
-		expr.Op("$project", expr.D(fieldRef, l.refExpr())),
-		l.lookup(fieldRef, l.refField, l.inOrder()...),
-	}, unfold())
-}
-
-// siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
-// which all match then.
-func (l oneParent) siblings(id any) mongo.Pipeline {
-	var among mongo.Pipeline
-	if match := l.notBareRoots(); match != nil {
-		among = mongo.Pipeline{expr.Op("$match", match)}
-	}
-	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.refField)...), l.notBareRoots()...))}
-	local := l.refField
-	if roots := l.rootRefs(); len(roots) > 1 {
-		local = fieldRef
-		ref := expr.IfNull(expr.Field(l.refField), nil)
-		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", ref, expr.Literal(roots)), expr.Literal(roots), bson.A{ref}))))
-	}
-	return slices.Concat(self, mongo.Pipeline{l.lookup(local, l.refField, append(among, l.inOrder()...)...)},
-		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id)))})
-}
-
-// leaves looks for children of every node unless there are counts.
-func (l oneParent) leaves() mongo.Pipeline {
-	switch {
-	case l.o.ChildCountField != "":
-		return mongo.Pipeline{l.match(l.o.ChildCountField, 0)}
-	case l.keepsParent:
-		return l.unreferenced(l.o.IDField, l.refField)
-	}
-	return l.unreferenced(fieldRef, l.refField, expr.Op("$match", l.notBareMatch()), expr.Op("$set", expr.D(fieldRef, l.refExpr())))
-}
-
-func (l oneParent) roots() mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{expr.Op("$match", l.rootsMatch())}, l.inOrder())
-}
-
-func (l oneParent) sortedRoots() mongo.Pipeline {
-	return mongo.Pipeline{expr.Op("$match", append(l.rootsMatch(), l.except(l.refField)...)), l.sorting()}
-}
-
-func (l oneParent) readRoots(ctx context.Context) ([]node, error) {
-	return l.aggregate(ctx, l.sortedRoots())
-}
-
-func (l oneParent) rootWith(ctx context.Context, match bson.D) (node, error) {
-	return l.first(ctx, append(l.roots(), expr.Op("$match", match)))
-}
-
-// sortedChildren also finds bare children, where only the parent field names them.
-func (l oneParent) sortedChildren(nodes []node) mongo.Pipeline {
-	refs, ids := bson.A{}, bson.A{}
-	for _, n := range nodes {
-		if l.checkUsable(n) == nil {
-			refs, ids = append(refs, l.refTo(&n)), append(ids, n.id)
+	if !pos.sibling() {
+		if p.parent, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+			return p, err
 		}
+		p.anchor = *p.parent
+		return p, nil
 	}
-	match := l.in(l.refField, anyOf(refs))
-	if l.derived == l.refField {
-		match = expr.Op("$or", bson.A{match, l.bareUnder(anyOf(ids))})
+	if p.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+		return p, err
 	}
-	return mongo.Pipeline{expr.Op("$match", match), l.sorting()}
+	if err := s.checkNotBare(p.anchor); err != nil {
+		return p, err
+	}
+	if match := s.parentMatch(p.anchor); match != nil {
+		p.parent, err = s.holdParent(ctx, match, s.orphaned(p.anchor))
+	}
+	return p, err
 }
 
-// childrenByParent groups the result of sortedChildren by what the children name.
-func (l oneParent) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
-	found, err := l.aggregate(ctx, l.sortedChildren(nodes))
+// holdParent reads a parent for a new node by a write, so that nobody moves or deletes it, unless every write takes the lock.
+func (s oneParent) holdParent(ctx context.Context, match bson.D, absent error) (*node, error) {
+	var n node
+	var err error
+	if s.numbered {
+		n, err = s.findOne(ctx, match, absent)
+	} else {
+		n, err = s.touch(ctx, match, absent)
+	}
 	if err != nil {
 		return nil, err
 	}
-	out, at := make([][]node, len(nodes)), map[string]int{}
-	for i, n := range nodes {
-		at[key(n.id)] = i
-		if l.o.SegmentField != "" {
-			at[l.refKey(n)] = i
-		}
-	}
-	for _, child := range found {
-		up, _ := l.parent(child)
-		if i, ok := at[l.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
-			out[i] = append(out[i], child)
-		}
-	}
-	return out, nil
+	return &n, s.checkSound(n)
 }
 
-func (l oneParent) unconfirmed(n node, _ []*place) (up node, broken string) { return l.parent(n) }
-
-// prepareAdoption has nothing to write but the fields of the nodes, because these name their parents.
-func (l oneParent) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
-	return nil, false, e.readChildren(ctx, b)
-}
-
-// cut: a node has one parent, so no node outside leads into a cycle.
-func (l oneParent) cut(node, *place) []mongo.WriteModel { return nil }
-
-// addChildren changes the count only, because it is the children that name the parent.
-func (l oneParent) addChildren(children []bson.RawValue) bson.D {
-	return l.childCountBy(int64(len(children)))
-}
-
-func (l oneParent) fieldsOf(parent *node, _ []node) bson.D { return l.fieldsUnder(parent) }
-
-// makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
-// way, and would be orphans.
-func (l oneParent) makeRoot(n node) []mongo.WriteModel {
-	models := []mongo.WriteModel{update(l.byID(n.id), expr.Op("$set", l.fieldsUnder(nil)))}
-	if l.keepsParent || l.checkUsable(n) != nil {
-		return models
-	}
-	return append(models, l.updatesBelow(n, *l.child(n.id, n.segment, nil))...)
-}
-
-// checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
-// it would be wrong as well, and a move could close a cycle.
-func (l oneParent) checkSound(n node) error {
-	if err := l.checkNotBare(n); err != nil {
+// move sends one command: the writes that make room have to come first.
+func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) error {
+	if err := s.checkPosition(pos); err != nil {
 		return err
 	}
-	if l.tellsAncestors() && l.keepsParent {
-		above := l.above(n, n.id)
-		last := value.Null
-		if len(above) > 0 {
-			last = above[len(above)-1]
+	return s.withLock(ctx, func(ctx context.Context) error {
+		x, anchor, err := s.readMoving(ctx, id, pos)
+		if err != nil {
+			return err
 		}
-		if !same(last, n.parent) {
-			return l.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
-				text(n.parent), l.derived, text(n.raw.Lookup(l.derived))))
+		if err := s.checkSound(x); err != nil {
+			return err
 		}
-	}
-	return l.checkUsable(n)
+		if pos.sibling() && same(pos.anchorID, id) {
+			return nil
+		}
+		parent, err := s.parentForMove(ctx, pos, anchor)
+		if err != nil {
+			return err
+		}
+		if err := s.checkNoCycle(ctx, x, parent); err != nil {
+			return err
+		}
+		order, room, err := s.orderAt(ctx, placement{pos, anchor, parent, &x})
+		if err != nil {
+			return err
+		}
+		return s.write(ctx, append(room, s.relocate(x, parent, order)...)...)
+	})
 }
 
-// checkNotBare refuses a bare node: in these representations it is not adopted.
-func (l oneParent) checkNotBare(n node) error {
-	if l.isBare(n.raw) {
-		return l.notAdopted(n.id)
+// relocate returns the writes to a node that moves under a parent, to its descendants, and to the child counts of both
+// parents. Under the same parent a move changes at most the order.
+func (s oneParent) relocate(x node, parent *node, order bson.D) []mongo.WriteModel {
+	if s.isChildOf(x, parent) {
+		return s.set(x, order)
 	}
-	return nil
+	return slices.Concat(
+		s.set(x, append(s.fieldsUnder(parent), order...)),
+		s.updatesBelow(x, *s.child(x.id, x.segment, parent)),
+		s.changeChildCount(s.parentNode(x), -1),
+		s.changeChildCount(parent, 1))
 }
 
-func (l oneParent) checkAdopted(_ context.Context, n node) error { return l.checkNotBare(n) }
+// isChildOf reports whether a node is a child of parent, or a root for nil.
+func (s oneParent) isChildOf(x node, parent *node) bool {
+	up, broken := s.parent(x)
+	switch {
+	case broken != "":
+		return false
+	case parent == nil:
+		return !s.isParent(up)
+	}
+	return s.refKey(up) == s.refKey(*parent)
+}
 
-// checkWay: where the parent field has led to ancestors, nothing is missing.
-func (l oneParent) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
-	if !bare || way > 1 && l.keepsParent {
+// set is the write that sets fields of a node, if there are any.
+func (s oneParent) set(x node, fields bson.D) []mongo.WriteModel {
+	if len(fields) == 0 {
 		return nil
 	}
-	return l.notAdopted(id)
+	return []mongo.WriteModel{update(s.idMatch(x.id), expr.Op("$set", fields))}
 }
 
-// orphaned is the error for a node that names a parent that does not exist.
-func (l oneParent) orphaned(n node) error {
-	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.refField))))
-}
-
-// checkNoCycle refuses to put x under n if n is x or lies below x. It reads only where n does not say what is above it.
-// IDs in its path are decoded to the type of x's ID, so that x is found above a node with an ID of another type.
-func (l oneParent) checkNoCycle(ctx context.Context, x, n node) error {
-	var below bool
+// parentForMove returns the parent that a position gives a node, nil for a root.
+func (s oneParent) parentForMove(ctx context.Context, pos position, anchor node) (*node, error) {
 	switch {
-	case !l.inherits:
-		return l.searchCycle(ctx, l, x, n)
-	case l.tellsAncestors():
-		below = same(n.id, x.id) || holds(l.above(n, x.id), x.id)
-	default: // a path of segments
-		below = strings.HasPrefix(l.full(n), l.full(x))
+	case pos.kind == atRoot:
+		return nil, nil
+	case !pos.sibling():
+		return &anchor, s.checkSound(anchor)
 	}
-	if below {
-		return l.about(x.id, ErrCycle)
+	if err := s.checkNotBare(anchor); err != nil {
+		return nil, err
+	}
+	match := s.parentMatch(anchor)
+	if match == nil {
+		return nil, nil
+	}
+	parent, err := s.findOne(ctx, match, s.orphaned(anchor))
+	if err != nil {
+		return nil, err
+	}
+	return &parent, s.checkSound(parent)
+}
+
+// changeChildCount returns the write to the child count of a node, if there is one to change.
+func (s oneParent) changeChildCount(n *node, by int64) []mongo.WriteModel {
+	change := s.childCountBy(by)
+	if n == nil || change == nil {
+		return nil
+	}
+	return []mongo.WriteModel{update(s.namedMatch(*n), change)}
+}
+
+// removeOne deletes a node, and then looks for its children: see deleteOne. It returns the writes that move the
+// children, in their order, to its parent, or make roots of them.
+func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
+	x, err := s.deleteOne(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(s.checkUsable(x), s.checkNotBare(x), s.checkNumbered(x)); err != nil {
+		return nil, err
+	}
+	d, err := s.survey(ctx, x, policy)
+	if err != nil {
+		return nil, err
+	}
+	if policy == mongopatterns.Restrict && len(d.children) > 0 {
+		return nil, s.about(x.id, mongopatterns.ErrReferenced)
+	}
+	if err := cmp.Or(s.checkDeletable(x), s.checkAllSound(x, d.children)); err != nil {
+		return nil, err
+	}
+	gained := int64(-1) // children that the parent of x gets
+	if policy == mongopatterns.Promote {
+		gained += int64(len(d.children))
+	}
+	ordered, err := s.afterDelete(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	models := append(s.changeChildCount(s.parentNode(x), gained), ordered...)
+	if len(d.children) == 0 {
+		return models, nil
+	}
+	return append(models, s.handOver(x, d.heir)...), nil
+}
+
+// checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and
+// these are not sound. Without children nothing is computed.
+func (s oneParent) checkAllSound(x node, children []node) error {
+	if len(children) == 0 || !s.inherits {
+		return nil
+	}
+	for _, n := range append(slices.Clone(children), x) {
+		if err := s.checkSound(n); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// childrenOfAll is the filter for the children of nodes.
-func (l oneParent) childrenOfAll(nodes []node) bson.D {
-	refs := bson.A{}
-	for _, n := range nodes {
-		refs = append(refs, l.refTo(&n))
+// survey reads the children of x, and for Promote also the parent that gets them, in the same round trip.
+func (s oneParent) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
+	d = deletion{x: x, policy: policy}
+	match, up := s.childrenAndBareMatch(x), s.parentNode(x)
+	if policy == mongopatterns.Restrict {
+		d.children, err = s.findAll(ctx, match, 1)
+		return d, err
 	}
-	return append(l.in(l.refField, anyOf(refs)), l.except(l.refField)...)
+	if policy == mongopatterns.Unlink || up == nil {
+		d.children, err = s.findAll(ctx, match)
+		return d, err
+	}
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{match, s.namedMatch(*up)}))
+	if err != nil {
+		return d, err
+	}
+	for _, n := range nodes {
+		if s.refKey(n) == s.refKey(*up) {
+			d.heir = &n
+		} else {
+			d.children = append(d.children, n)
+		}
+	}
+	if d.heir == nil {
+		return d, s.orphaned(x)
+	}
+	return d, nil
+}
+
+// removeAll deletes a node and its descendants.
+func (s oneParent) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
+	remove := s.removeByFilter
+	if s.descendantsFrom == fromQuery {
+		remove = s.removeByIDs
+	}
+	x, deleted, err := remove(ctx, id)
+	if err != nil {
+		return 0, nil, err
+	}
+	after, err = s.afterCascade(x, deleted)
+	return deleted, append(s.changeChildCount(s.parentNode(x), -1), after...), err
+}
+
+// removeByIDs is removeAll in ParentReferences, where the IDs of the descendants are read first.
+func (s oneParent) removeByIDs(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
+	nodes, err := s.readSubtree(ctx, id, s.down(id, 0, true), s.allChildrenMatch)
+	if err != nil {
+		return x, 0, err
+	}
+	if x = pick(nodes, id); x.raw == nil {
+		return x, 0, s.missing(id)
+	}
+	deleted, err = s.deleteIDs(ctx, idsOf(nodes))
+	return x, deleted, err
+}
+
+// removeByFilter is removeAll where one filter matches all descendants.
+func (s oneParent) removeByFilter(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
+	if x, err = s.readForCascade(ctx, id); err != nil {
+		return x, 0, err
+	}
+	if err := cmp.Or(s.checkUsable(x), s.checkNumbered(x)); err != nil {
+		return x, 0, err
+	}
+	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.descendantsMatch(x, 0)})))
+	if err != nil {
+		return x, 0, err
+	}
+	return x, done.DeletedCount, nil
+}
+
+// arrange places the documents of a Load.
+func (s oneParent) arrange(ctx context.Context, items []*item) error {
+	for _, it := range items {
+		if it.parent != nil && s.inherits {
+			if err := s.checkSound(*it.parent); err != nil {
+				return err
+			}
+		}
+	}
+	fields, err := s.orderLast(ctx, items)
+	if err != nil {
+		return err
+	}
+	for i, it := range items {
+		it.doc = append(it.doc, s.fieldsInOrder(it.parent, fields[i])...)
+	}
+	return nil
+}
+
+// fieldsInOrder are the tree fields of a new document under a parent, as the package documentation shows them: numbers
+// first, an OrderField last.
+func (s oneParent) fieldsInOrder(parent *node, order bson.D) bson.D {
+	if s.numbered {
+		return slices.Concat(order, s.fieldsUnder(parent))
+	}
+	return slices.Concat(s.fieldsUnder(parent), order)
 }

@@ -1,7 +1,9 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -102,20 +104,18 @@ type Options struct {
 	BSON     *options.BSONOptions
 }
 
-// oldParent is the setting of ParentField in representations that only read it, for nodes that are not
-// adopted. It may collide with other fields there, because it is not written.
-func (o *Options) oldParent() config.Setting {
-	return config.Apart(config.Name("Options.ParentField", &o.ParentField, "parent"))
-}
-
-// check sets the defaults and refuses bad options. own are the settings of the representation; the names of internal
-// fields count as taken.
-func (o *Options) check(own []config.Setting) error {
+// complete sets the defaults and refuses options that are not valid. The names of internal fields count as taken.
+func (o *Options) complete(kind Representation) error {
+	o.Scope = slices.Clone(o.Scope)
+	if kind != MaterializedPath {
+		o.SegmentField = ""
+	}
 	var settings []config.Setting
 	for _, name := range internal {
 		settings = append(settings, config.Name("the package", &name, ""))
 	}
-	settings = append(append(settings, config.Name("Options.IDField", &o.IDField, "_id")), own...)
+	settings = append(settings, config.Name("Options.IDField", &o.IDField, "_id"))
+	settings = append(settings, o.settingsOf(kind)...)
 	settings = append(settings, config.Name("Options.OrderField", &o.OrderField, ""),
 		config.Name("Options.ChildCountField", &o.ChildCountField, ""))
 	settings = append(settings, config.Scope(o.Scope)...)
@@ -123,4 +123,30 @@ func (o *Options) check(own []config.Setting) error {
 		return err
 	}
 	return config.Apply(config.Path("Options.NameField", &o.NameField, ""))
+}
+
+// settingsOf are the settings that a representation has besides the common ones.
+func (o *Options) settingsOf(kind Representation) []config.Setting {
+	parent := config.Name("Options.ParentField", &o.ParentField, "parent")
+	// Where the field is only read, for nodes that are not adopted, it may collide with others.
+	oldParent := config.Apart(parent)
+	switch kind {
+	case ChildReferences:
+		return []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, "children"), oldParent}
+	case AncestorArray:
+		return []config.Setting{config.Name("Options.AncestorsField", &o.AncestorsField, "ancestors"), parent}
+	case MaterializedPath:
+		return []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), o.delimiter(), oldParent,
+			config.Name("Options.SegmentField", &o.SegmentField, "")}
+	case NestedSets:
+		return []config.Setting{config.Name("Options.LeftField", &o.LeftField, "left"), config.Name("Options.RightField", &o.RightField, "right"), parent}
+	}
+	return []config.Setting{parent}
+}
+
+func (o *Options) delimiter() config.Setting {
+	return config.Check("Options.PathDelimiter", func() error {
+		o.PathDelimiter = cmp.Or(o.PathDelimiter, ",")
+		return checkDelimiter(o.PathDelimiter)
+	})
 }

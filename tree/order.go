@@ -54,15 +54,15 @@ func (t *Tree[ID, T]) After(sibling ID) Position[ID] { return t.position(afterSi
 
 // position keeps an error for the call that gets the Position, so that Under and the others return one value.
 func (t *Tree[ID, T]) position(kind positionKind, id ID) Position[ID] {
-	anchor, err := t.c.id(id)
-	return Position[ID]{position{kind: kind, anchor: anchor}, err}
+	anchorID, err := t.c.id(id)
+	return Position[ID]{position{kind: kind, anchorID: anchorID}, err}
 }
 
 // position is a Position without its type parameter.
 type position struct {
-	kind   positionKind
-	anchor bson.RawValue // the ID of the node that the position names: the parent or a sibling
-	first  bool
+	kind     positionKind
+	anchorID bson.RawValue // of the node that the position names: the parent or a sibling
+	first    bool
 }
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
@@ -72,7 +72,7 @@ func (p position) with(id bson.RawValue) []bson.RawValue {
 	if p.kind == atRoot {
 		return []bson.RawValue{id}
 	}
-	return []bson.RawValue{id, p.anchor}
+	return []bson.RawValue{id, p.anchorID}
 }
 
 // offset is the one in the list of children for a position under a parent, -1 for the end.
@@ -88,7 +88,7 @@ func positionUnder(parent bson.RawValue) position {
 	if isNull(parent) {
 		return position{}
 	}
-	return position{kind: underParent, anchor: parent}
+	return position{kind: underParent, anchorID: parent}
 }
 
 // placement is a position with the nodes that Insert and Move have read for it.
@@ -136,14 +136,14 @@ const orderGap = 1 << 16
 const orderMax = math.MaxInt64 / 4
 
 // gaps order siblings by an OrderField; without one siblings are not ordered.
-type gaps struct{ oneParent }
+type gaps struct{ references }
 
-func (g gaps) checkNumbered(node) error                             { return nil }
-func (g gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
+func (s gaps) checkNumbered(node) error                             { return nil }
+func (s gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
 
 // checkPosition refuses positions among siblings that are not ordered.
-func (l oneParent) checkPosition(pos position) error {
-	if l.order == "" && (pos.first || pos.sibling()) {
+func (s references) checkPosition(pos position) error {
+	if s.order == "" && (pos.first || pos.sibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
 	}
 	return nil
@@ -151,65 +151,65 @@ func (l oneParent) checkPosition(pos position) error {
 
 // orderAt lets a move write to the new parent, too. Insertions under it choose orders without the lock, and must
 // conflict with this one.
-func (g gaps) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
-	if g.o.OrderField == "" {
+func (s gaps) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
+	if s.o.OrderField == "" {
 		return nil, nil, nil
 	}
 	var at int64
 	if p.sibling() {
-		at, room, err = g.orderBeside(ctx, p)
+		at, room, err = s.orderBeside(ctx, p)
 	} else {
-		at, err = g.orderUnder(ctx, p)
+		at, err = s.orderUnder(ctx, p)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if p.moving != nil {
-		room = append(room, g.marked(p.parent)...)
+		room = append(room, s.touched(p.parent)...)
 	}
-	return expr.D(g.o.OrderField, at), room, nil
+	return expr.D(s.o.OrderField, at), room, nil
 }
 
 // orderUnder is a gap after the last sibling, or before the first.
-func (g gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
+func (s gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
 	direction, out := -1, int64(orderGap)
 	if p.first {
 		direction, out = 1, -orderGap
 	}
-	edge, err := g.edge(ctx, p, direction, anyNumber)
+	edge, err := s.edge(ctx, p, direction, anyNumber)
 	if err != nil || edge.raw == nil {
 		return 0, err
 	}
-	return edge.order + out, g.checkOrder(edge)
+	return edge.order + out, s.checkOrder(edge)
 }
 
 // orderBeside is in the middle between the anchor and the next sibling, or one gap from the anchor if it has no
 // neighbour there. If there is no room, all siblings after the new place move up by one gap; room is that write, which
 // has to come first.
-func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mongo.WriteModel, err error) {
-	if err := g.checkWhole(p.anchor); err != nil {
+func (s gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mongo.WriteModel, err error) {
+	if err := s.checkWhole(p.anchor); err != nil {
 		return 0, nil, err
 	}
 	anchor := p.anchor.order
-	low, high, moves := anchor, anchor+2*orderGap, "$gt"
-	direction, beyond := 1, "$gt"
-	if p.kind == beforeSibling {
-		low, high, moves = anchor-2*orderGap, anchor, "$gte"
-		direction, beyond = -1, "$lt"
+	direction, beyond, moves := 1, "$gt", "$gt"
+	if p.kind == beforeSibling { // the anchor itself makes room
+		direction, beyond, moves = -1, "$lt", "$gte"
 	}
-	next, err := g.edge(ctx, p, direction, expr.Op(beyond, anchor))
+	next, err := s.edge(ctx, p, direction, expr.Op(beyond, anchor))
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := g.checkWhole(next); err != nil {
+	if err := s.checkWhole(next); err != nil {
 		return 0, nil, err
 	}
+	other := anchor + int64(direction)*2*orderGap
 	if next.raw != nil {
-		low, high = min(anchor, next.order), max(anchor, next.order)
+		other = next.order
 	}
+	low, high := min(anchor, other), max(anchor, other)
 	if high-low < 2 {
-		after := append(g.childrenUnder(p.parent), expr.Element(g.o.OrderField, expr.D(moves, anchor)))
-		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(g.o.OrderField, int64(orderGap))))}
+		after := append(s.siblingsMatch(p.parent), expr.Element(s.o.OrderField, expr.D(moves, anchor)))
+		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(s.o.OrderField, int64(orderGap))))}
 		high += orderGap
 	}
 	return low + (high-low)/2, room, nil
@@ -219,21 +219,21 @@ func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 var anyNumber = expr.Op("$gte", math.Inf(-1))
 
 // checkOrder refuses a node with a number in the OrderField beside which none can be computed.
-func (g gaps) checkOrder(n node) error {
-	v := g.field(n.raw, g.o.OrderField)
+func (s gaps) checkOrder(n node) error {
+	v := s.field(n.raw, s.o.OrderField)
 	if hasRoom(v) {
 		return nil
 	}
-	return g.about(n.id, fmt.Errorf("%w: %s is %s, which leaves no number beside it, run Repair", mongopatterns.ErrMalformed, g.o.OrderField, text(v)))
+	return s.about(n.id, fmt.Errorf("%w: %s is %s, which leaves no number beside it, run Repair", mongopatterns.ErrMalformed, s.o.OrderField, text(v)))
 }
 
 // checkWhole also refuses a node with a fraction, beside which a whole number may lie on the wrong side.
-func (g gaps) checkWhole(n node) error {
-	v := g.field(n.raw, g.o.OrderField)
+func (s gaps) checkWhole(n node) error {
+	v := s.field(n.raw, s.o.OrderField)
 	if f, ok := v.DoubleOK(); ok && f != math.Trunc(f) {
-		return g.about(n.id, fmt.Errorf("%w: %s is %s, which is no whole number, run Repair", mongopatterns.ErrMalformed, g.o.OrderField, text(v)))
+		return s.about(n.id, fmt.Errorf("%w: %s is %s, which is no whole number, run Repair", mongopatterns.ErrMalformed, s.o.OrderField, text(v)))
 	}
-	return g.checkOrder(n)
+	return s.checkOrder(n)
 }
 
 // hasRoom is also true for what is not a number, which counts as 0 as if it were missing.
@@ -249,24 +249,24 @@ func hasRoom(v bson.RawValue) bool {
 
 // edge returns the first sibling with an order within bounds, or a node without raw. The node that moves does not
 // count.
-func (g gaps) edge(ctx context.Context, p placement, direction int, bounds bson.D) (node, error) {
-	match := append(g.childrenUnder(p.parent), expr.Element(g.o.OrderField, bounds))
+func (s gaps) edge(ctx context.Context, p placement, direction int, bounds bson.D) (node, error) {
+	match := append(s.siblingsMatch(p.parent), expr.Element(s.o.OrderField, bounds))
 	if p.moving != nil {
-		match = append(match, expr.Element(g.o.IDField, expr.Op("$ne", p.moving.id)))
+		match = append(match, expr.Element(s.o.IDField, expr.Op("$ne", p.moving.id)))
 	}
-	return g.findOne(ctx, match, nil, g.o.OrderField, direction)
+	return s.findOne(ctx, match, nil, s.o.OrderField, direction)
 }
 
 // afterDelete moves the children of x, all by the same amount: with Promote to its place among its siblings, which make
 // room, and otherwise after the roots.
-func (g gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.WriteModel, err error) {
-	field := g.o.OrderField
+func (s gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.WriteModel, err error) {
+	field := s.o.OrderField
 	if field == "" || len(d.children) == 0 {
 		return nil, nil
 	}
 	low, high := d.children[0].order, d.children[0].order
 	for _, n := range append(slices.Clone(d.children), d.x) {
-		if err := g.checkOrder(n); err != nil {
+		if err := s.checkOrder(n); err != nil {
 			return nil, err
 		}
 	}
@@ -275,36 +275,36 @@ func (g gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.Write
 	}
 	first := d.x.order
 	if d.policy == mongopatterns.Promote {
-		models = g.roomForChildren(d, high-low)
-	} else if first, err = g.orderAfterRoots(ctx, d.x); err != nil {
+		models = s.roomForChildren(d, high-low)
+	} else if first, err = s.orderAfterRoots(ctx, d.x); err != nil {
 		return nil, err
 	}
-	return append(models, update(g.childrenAndBare(d.x), expr.Op("$inc", expr.D(field, first-low)))), nil
+	return append(models, update(s.childrenAndBareMatch(d.x), expr.Op("$inc", expr.D(field, first-low)))), nil
 }
 
 // roomForChildren moves the siblings after a deleted node, and conflicts with insertions under the same parent, which
 // choose orders without the lock.
-func (g gaps) roomForChildren(d deletion, width int64) (models []mongo.WriteModel) {
+func (s gaps) roomForChildren(d deletion, width int64) (models []mongo.WriteModel) {
 	if width > 0 {
-		after := append(g.childrenUnder(d.heir), expr.Element(g.o.OrderField, expr.Op("$gt", d.x.order)))
-		models = append(models, update(after, expr.Op("$inc", expr.D(g.o.OrderField, width))))
+		after := append(s.siblingsMatch(d.heir), expr.Element(s.o.OrderField, expr.Op("$gt", d.x.order)))
+		models = append(models, update(after, expr.Op("$inc", expr.D(s.o.OrderField, width))))
 	}
-	return append(models, g.marked(d.heir)...)
+	return append(models, s.touched(d.heir)...)
 }
 
 // orderAfterRoots is a gap after the last root, or the order of x if there is none.
-func (g gaps) orderAfterRoots(ctx context.Context, x node) (int64, error) {
-	last, err := g.findOne(ctx, append(g.rootsMatch(), expr.Element(g.o.OrderField, anyNumber)), nil, g.o.OrderField, -1)
+func (s gaps) orderAfterRoots(ctx context.Context, x node) (int64, error) {
+	last, err := s.findOne(ctx, append(s.rootsMatch(), expr.Element(s.o.OrderField, anyNumber)), nil, s.o.OrderField, -1)
 	if err != nil || last.raw == nil {
 		return x.order, err
 	}
-	return last.order + orderGap, g.checkOrder(last)
+	return last.order + orderGap, s.checkOrder(last)
 }
 
 // orderLast numbers all items of a batch after the greatest order that a child of one of their parents has. So one
 // query is enough for all parents, and the gaps are larger than needed.
-func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
-	field, fields := g.o.OrderField, make([]bson.D, len(items))
+func (s gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
+	field, fields := s.o.OrderField, make([]bson.D, len(items))
 	if field == "" {
 		return fields, nil
 	}
@@ -313,17 +313,17 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 		if k := key(it.parentID); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
 			seen[k] = true
 			if it.parent == nil {
-				at = append(at, g.rootRefs()...)
+				at = append(at, s.rootRefs()...)
 			} else {
-				at = append(at, g.refTo(it.parent))
+				at = append(at, s.refTo(it.parent))
 			}
 		}
 	}
-	last, err := g.findOne(ctx, g.in(g.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
+	last, err := s.findOne(ctx, expr.D(s.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.checkOrder(last); err != nil {
+	if err := s.checkOrder(last); err != nil {
 		return nil, err
 	}
 	next := int64(0)
@@ -368,16 +368,16 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 		start, next = 0, 0
 	}
 	for _, n := range siblings[start:] {
-		models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(field, next))))
+		models = append(models, update(s.idMatch(n.id), expr.Op("$set", expr.D(field, next))))
 		next += orderGap
 	}
 	return models
 }
 
 // audit reports an ID, or a segment, that cannot be in a path.
-func (g gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
-	if g.checkUsable(n) == nil {
+func (s gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
+	if s.checkUsable(n) == nil {
 		return nil
 	}
-	return []finding{one(n, e.problem(mongopatterns.WrongField, n, g.segmentField(), g.checkSegment(n).Error()))}
+	return []finding{one(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
@@ -291,4 +292,29 @@ func TestOrdersThatRepairMends(t *testing.T) {
 			match(t, "children", "a new b", strings.Join(ids, " "))
 		})
 	}
+}
+
+// With a child count no write marks a parent, because a validator may refuse further fields.
+func TestOrderWithValidator(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), mongotest.Database(t)
+	ok(t, db.CreateCollection(ctx, "n", options.CreateCollection().SetValidator(dd("__touch", dd("$exists", false)))))
+	nodes := opened(t, db.Collection("n"), tree.AncestorArray, &tree.Options{OrderField: "o", ChildCountField: "n"})
+	get(nodes.Insert(ctx, bson.M{"_id": "R"}, nodes.AsRoot()))(t)
+	for _, id := range []string{"a", "b", "c"} {
+		get(nodes.Insert(ctx, bson.M{"_id": id}, nodes.Under("R")))(t)
+	}
+	ok(t, nodes.Move(ctx, "c", nodes.Under("a")))
+	ok(t, nodes.Move(ctx, "b", nodes.Under("a").First()))
+	get(nodes.Delete(ctx, "a", mongopatterns.Promote))(t)
+	get(nodes.Load(ctx, func(yield func(tree.Entry[string, bson.M], error) bool) {
+		yield(tree.Entry[string, bson.M]{Value: bson.M{"_id": "d"}}, nil)
+	}, nodes.Under("R"), nil))(t)
+	children := []any{}
+	for doc, err := range nodes.Children(ctx, "R") {
+		ok(t, err)
+		children = append(children, doc["_id"])
+	}
+	match(t, "children", []any{"b", "c", "d"}, children)
+	healthy(t, nodes)
 }

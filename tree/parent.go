@@ -6,7 +6,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -15,21 +14,20 @@ import (
 // than one level use $graphLookup.
 type parentRefs struct{ *store }
 
-func parentLayout(o *Options) layout {
-	return layout{settings: []config.Setting{config.Name("Options.ParentField", &o.ParentField, "parent")},
-		fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, keepsParent: true, descendantsFrom: fromQuery}
+func parentLayout(o Options) layout {
+	return layout{fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, keepsParent: true, descendantsFrom: fromQuery}
 }
 
-func (p parentRefs) parent(n node) (node, string)                   { return p.namedParent(n) }
-func (p parentRefs) fieldsUnder(parent *node) bson.D                { return p.parentField(parent) }
-func (p parentRefs) refExpr() any                                   { return expr.Field(p.o.IDField) }
-func (p parentRefs) up(levels int) mongo.Pipeline                   { return p.parentUp(levels) }
-func (p parentRefs) above(node, bson.RawValue) []bson.RawValue      { return nil }
-func (p parentRefs) descendantsOf(node, int) bson.D                 { return nil }
-func (p parentRefs) updatesBelow(node, node) []mongo.WriteModel     { return nil }
-func (p parentRefs) handOver(x node, heir *node) []mongo.WriteModel { return p.parentHandOver(x, heir) }
-func (p parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
-	return p.parentDown(id, depth, self)
+func (s parentRefs) parent(n node) (node, string)                   { return s.namedParent(n) }
+func (s parentRefs) fieldsUnder(parent *node) bson.D                { return s.parentField(parent) }
+func (s parentRefs) refExpr() any                                   { return expr.Field(s.o.IDField) }
+func (s parentRefs) up(levels int) mongo.Pipeline                   { return s.parentUp(levels) }
+func (s parentRefs) above(node, bson.RawValue) []bson.RawValue      { return nil }
+func (s parentRefs) descendantsMatch(node, int) bson.D              { return nil }
+func (s parentRefs) updatesBelow(node, node) []mongo.WriteModel     { return nil }
+func (s parentRefs) handOver(x node, heir *node) []mongo.WriteModel { return s.parentHandOver(x, heir) }
+func (s parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
+	return s.parentDown(id, depth, self)
 }
 
 // The rest of this file reads and writes the ParentField, for the representations that have one.
@@ -87,7 +85,7 @@ func (s *store) newRootParent() any {
 
 // except excludes nodes that have an array as their parent: an equality would match its elements, and the node
 // would be a child of each. It is an orphan instead.
-func (s *store) except(field string) bson.D {
+func (s *store) noArrayMatch(field string) bson.D {
 	if field != s.o.ParentField {
 		return nil
 	}
@@ -95,7 +93,7 @@ func (s *store) except(field string) bson.D {
 }
 
 func (s *store) parentHandOver(x node, heir *node) []mongo.WriteModel {
-	match := append(s.in(s.o.ParentField, equal(x.id)), s.except(s.o.ParentField)...)
+	match := append(expr.D(s.o.ParentField, equal(x.id)), s.noArrayMatch(s.o.ParentField)...)
 	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentField(heir)))}
 }
 
@@ -121,5 +119,5 @@ func (s *store) upToNoID() bson.D {
 // parentDown passes over a node with a regular expression as its ID, which would lead to the children of others.
 func (s *store) parentDown(id any, depth int, self bool) mongo.Pipeline {
 	own := s.o.IDField
-	return s.graphDown(id, graphSearch{start: expr.Field(own), from: own, to: s.o.ParentField, depth: depth, only: noPattern(own)}, self)
+	return s.graphDown(id, graphSearch{start: expr.Field(own), from: own, to: s.o.ParentField, depth: depth, only: noPatternMatch(own)}, self)
 }

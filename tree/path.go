@@ -13,7 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/comment"
-	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -28,14 +27,8 @@ import (
 type materializedPath struct{ *store }
 
 // pathLayout refers by the path: the children of a node are those that have its full path.
-func pathLayout(o *Options) layout {
-	delimiter := config.Check("Options.PathDelimiter", func() error {
-		o.PathDelimiter = cmp.Or(o.PathDelimiter, ",")
-		return checkDelimiter(o.PathDelimiter)
-	})
-	return layout{settings: []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), delimiter, o.oldParent(),
-		config.Name("Options.SegmentField", &o.SegmentField, "")},
-		fields: []string{o.PathField}, refField: o.PathField, order: o.OrderField, derived: o.PathField, inherits: true,
+func pathLayout(o Options) layout {
+	return layout{fields: []string{o.PathField}, refField: o.PathField, order: o.OrderField, derived: o.PathField, inherits: true,
 		childrenFrom: fromNode, descendantsFrom: fromNode}
 }
 
@@ -45,13 +38,13 @@ const malformed = "malformed"
 
 // parent of a malformed path is still its last segment, so that calls beside and below such a node find the parent.
 // For a bare node, which has no path, the ParentField counts.
-func (p materializedPath) parent(n node) (up node, broken string) {
-	if p.isBare(n.raw) {
-		return p.namedParent(n)
+func (s materializedPath) parent(n node) (up node, broken string) {
+	if s.isBare(n.raw) {
+		return s.namedParent(n)
 	}
-	segments, sep := p.segments(n.path), p.o.PathDelimiter
+	segments, sep := s.segments(n.path), s.o.PathDelimiter
 	if len(segments) == 0 {
-		if v := n.raw.Lookup(p.o.PathField); !isNull(v) && !same(v, p.rootPath()) {
+		if v := n.raw.Lookup(s.o.PathField); !isNull(v) && !same(v, s.rootPath()) {
 			broken = malformed
 		}
 		return up, broken
@@ -59,7 +52,7 @@ func (p materializedPath) parent(n node) (up node, broken string) {
 	last := segments[len(segments)-1]
 	up.path = strings.TrimSuffix(n.path, last+sep)
 	ok := true
-	if p.o.SegmentField != "" {
+	if s.o.SegmentField != "" {
 		up.segment = value.Of(last)
 	} else {
 		up.id, ok = segmentID(last, n.id)
@@ -78,47 +71,47 @@ func (s *store) rootPath() bson.RawValue {
 	return value.Of(s.o.PathDelimiter)
 }
 
-func (p materializedPath) fieldsUnder(parent *node) bson.D {
+func (s materializedPath) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
-		return expr.D(p.o.PathField, p.rootPath())
+		return expr.D(s.o.PathField, s.rootPath())
 	}
-	return expr.D(p.o.PathField, p.full(*parent))
+	return expr.D(s.o.PathField, s.full(*parent))
 }
 
-func (p materializedPath) updatesBelow(x, to node) []mongo.WriteModel {
-	return p.restart(p.full(x), p.full(to))
+func (s materializedPath) updatesBelow(x, to node) []mongo.WriteModel {
+	return s.restart(s.full(x), s.full(to))
 }
 
-func (p materializedPath) handOver(x node, heir *node) []mongo.WriteModel {
+func (s materializedPath) handOver(x node, heir *node) []mongo.WriteModel {
 	if heir == nil {
-		return p.restart(p.full(x), p.o.PathDelimiter)
+		return s.restart(s.full(x), s.o.PathDelimiter)
 	}
-	return p.restart(p.full(x), p.full(*heir))
+	return s.restart(s.full(x), s.full(*heir))
 }
 
 // restart replaces the beginning of all paths that have it. Segments are unique among siblings, so if a deleted node
 // leaves its children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y
 // before x/y has left. Then all paths first get one that no node has, and then the new one.
-func (p materializedPath) restart(from, start string) []mongo.WriteModel {
+func (s materializedPath) restart(from, start string) []mongo.WriteModel {
 	if from == start {
 		return nil
 	}
-	if p.o.SegmentField != "" && strings.HasPrefix(from, start) {
-		unused := p.o.PathDelimiter + from
-		return append(p.replace(from, unused), p.replace(unused, start)...)
+	if s.o.SegmentField != "" && strings.HasPrefix(from, start) {
+		unused := s.o.PathDelimiter + from
+		return append(s.replace(from, unused), s.replace(unused, start)...)
 	}
-	return p.replace(from, start)
+	return s.replace(from, start)
 }
 
 // replace is restart in one write.
-func (p materializedPath) replace(from, start string) []mongo.WriteModel {
-	f := expr.Field(p.o.PathField)
+func (s materializedPath) replace(from, start string) []mongo.WriteModel {
+	f := expr.Field(s.o.PathField)
 	var moved any = expr.Op("$concat", expr.Literal(start), expr.Op("$substrBytes", f, len(from), -1))
-	if start == p.o.PathDelimiter { // children become roots
-		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), expr.Literal(p.rootPath()), moved)
+	if start == s.o.PathDelimiter { // children become roots
+		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), expr.Literal(s.rootPath()), moved)
 	}
-	return []mongo.WriteModel{update(p.in(p.o.PathField, p.pathRange(from)),
-		mongo.Pipeline{expr.Op("$set", expr.D(p.o.PathField, moved))})}
+	return []mongo.WriteModel{update(expr.D(s.o.PathField, s.pathRange(from)),
+		mongo.Pipeline{expr.Op("$set", expr.D(s.o.PathField, moved))})}
 }
 
 // Rename changes the segment of a node and the paths of all nodes below it. It needs Options.SegmentField.
@@ -141,70 +134,70 @@ func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err er
 
 // rename writes the new segment to the node and to all paths below it. A node without a valid segment has no nodes
 // below it.
-func (p materializedPath) rename(ctx context.Context, id, segment bson.RawValue) error {
-	if err := p.checkUsable(node{id: id, segment: segment}); err != nil {
+func (s materializedPath) rename(ctx context.Context, id, segment bson.RawValue) error {
+	if err := s.checkUsable(node{id: id, segment: segment}); err != nil {
 		return err
 	}
-	return p.atomically(ctx, true, func(ctx context.Context) error {
-		x, err := p.findOne(ctx, p.byID(id), p.missing(id))
+	return s.withLock(ctx, func(ctx context.Context) error {
+		x, err := s.findOne(ctx, s.idMatch(id), s.missing(id))
 		if err != nil {
 			return err
 		}
-		models := []mongo.WriteModel{update(p.byID(id), expr.Op("$set", expr.D(p.o.SegmentField, segment)))}
-		if to := x; p.checkUsable(x) == nil {
+		models := []mongo.WriteModel{update(s.idMatch(id), expr.Op("$set", expr.D(s.o.SegmentField, segment)))}
+		if to := x; s.checkUsable(x) == nil {
 			to.segment = segment
-			models = append(models, p.updatesBelow(x, to)...)
+			models = append(models, s.updatesBelow(x, to)...)
 		}
-		return p.write(ctx, models...)
+		return s.write(ctx, models...)
 	})
 }
 
-func (p materializedPath) refExpr() any { return p.fullExpr(p.o.PathDelimiter) }
+func (s materializedPath) refExpr() any { return s.fullExpr(s.o.PathDelimiter) }
 
-func (p materializedPath) above(n node, like bson.RawValue) []bson.RawValue {
+func (s materializedPath) above(n node, like bson.RawValue) []bson.RawValue {
 	ids := []bson.RawValue{}
-	for _, s := range p.segments(n.path) {
-		id, _ := segmentID(s, like)
+	for _, segment := range s.segments(n.path) {
+		id, _ := segmentID(segment, like)
 		ids = append(ids, id)
 	}
 	return ids
 }
 
 // up splits the path into segments, converts them to IDs and joins the nodes with these IDs.
-func (p materializedPath) up(levels int) mongo.Pipeline {
-	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
-	if p.o.SegmentField != "" {
-		return p.upBySegments(segments, levels)
+func (s materializedPath) up(levels int) mongo.Pipeline {
+	segments := expr.Filter(s.split(s.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
+	if s.o.SegmentField != "" {
+		return s.upBySegments(segments, levels)
 	}
 	// The IDs of one tree have one type, that of the node started from. No node has the ID that stands for any other
 	// segment: null would find the documents without an ID.
 	to := func(name string, types ...string) bson.D {
-		return expr.D("case", expr.IsType(expr.Field(p.o.IDField), types...),
+		return expr.D("case", expr.IsType(expr.Field(s.o.IDField), types...),
 			"then", expr.Op("$convert", expr.D("input", expr.Var("s"), "to", name, "onError", expr.Literal(bson.MinKey{}))))
 	}
 	id := expr.Op("$switch", expr.D("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
-	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})
-	return p.upBy(expr.Op("$reverseArray", way), levels)
+	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(s.o.IDField)})
+	return s.upBy(expr.Op("$reverseArray", way), levels)
 }
 
 // upBySegments joins the ancestors by path and segment, as their IDs are not in the path: each ancestor has one of the
 // segments, and those before it are its path. The node itself is not joined, because it may have no segment.
-func (p materializedPath) upBySegments(segments any, levels int) mongo.Pipeline {
-	sep, path, this := expr.Literal(p.o.PathDelimiter), expr.Var("value.path"), expr.Var("this")
+func (s materializedPath) upBySegments(segments any, levels int) mongo.Pipeline {
+	sep, path, this := expr.Literal(s.o.PathDelimiter), expr.Var("value.path"), expr.Var("this")
 	above := expr.Reduce(segments, expr.D("path", sep, "way", bson.A{}), expr.D(
 		"path", expr.Op("$concat", path, this, sep),
 		// The path of a root may also be null.
 		"way", expr.Op("$concatArrays", bson.A{expr.D("path", expr.Cond(expr.Op("$eq", path, sep), bson.A{sep, nil}, path), "segment", this)},
 			expr.Var("value.way"))))
-	way := expr.Op("$concatArrays", bson.A{expr.D("path", expr.Field(p.o.PathField), "segment", expr.Field(p.o.SegmentField))},
+	way := expr.Op("$concatArrays", bson.A{expr.D("path", expr.Field(s.o.PathField), "segment", expr.Field(s.o.SegmentField))},
 		expr.Let("up", above, expr.Var("up.way")))
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
-	join := expr.D("from", p.coll.Name(), "localField", fieldRef+".path", "foreignField", p.o.PathField,
+	join := expr.D("from", s.coll.Name(), "localField", fieldRef+".path", "foreignField", s.o.PathField,
 		"let", expr.D("segment", expr.Field(fieldRef+".segment")),
-		"pipeline", bson.A{p.match("$expr", expr.Op("$eq", expr.Field(p.o.SegmentField), expr.Var("segment")),
-			"$nor", bson.A{p.bareMatch(p.aParent())})},
+		"pipeline", bson.A{expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$eq", expr.Field(s.o.SegmentField), expr.Var("segment"))),
+			expr.Element("$nor", bson.A{s.bareMatch(s.aParent())})))},
 		"as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{
@@ -216,45 +209,45 @@ func (p materializedPath) upBySegments(segments any, levels int) mongo.Pipeline 
 }
 
 // down joins the nodes by the bounds of pathRange, in terms of the node that the pipeline reads first.
-func (p materializedPath) down(id any, depth int, self bool) mongo.Pipeline {
-	path := expr.Field(p.o.PathField)
-	stages := mongo.Pipeline{p.match("$expr", expr.Op("$and",
-		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))}
+func (s materializedPath) down(id any, depth int, self bool) mongo.Pipeline {
+	path := expr.Field(s.o.PathField)
+	stages := mongo.Pipeline{expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$and",
+		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))))}
 	if depth > 0 {
-		stages = append(stages, expr.Op("$match", p.toDepth(expr.Op("$size", p.split(expr.Var("from"))), depth)))
+		stages = append(stages, expr.Op("$match", s.toDepthMatch(expr.Op("$size", s.split(expr.Var("from"))), depth)))
 	}
-	return p.rangeDown(id, [2]any{p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter())}, stages, self)
+	return s.rangeDown(id, [2]any{s.fullExpr(s.o.PathDelimiter), s.fullExpr(s.afterDelimiter())}, stages, self)
 }
 
-func (p materializedPath) descendantsOf(n node, depth int) bson.D {
-	full := p.full(n)
-	match := p.in(p.o.PathField, p.pathRange(full))
+func (s materializedPath) descendantsMatch(n node, depth int) bson.D {
+	full := s.full(n)
+	match := expr.D(s.o.PathField, s.pathRange(full))
 	if depth > 0 {
-		match = append(match, p.toDepth(strings.Count(full, p.o.PathDelimiter)+1, depth)...)
+		match = append(match, s.toDepthMatch(strings.Count(full, s.o.PathDelimiter)+1, depth)...)
 	}
 	return match
 }
 
-// toDepth matches the paths that have fewer than parts+depth parts. parts is the number in the full path of the node.
-func (p materializedPath) toDepth(parts any, depth int) bson.D {
-	return expr.Op("$expr", expr.Op("$lt", expr.Op("$size", p.split(p.pathExpr())), expr.Op("$add", parts, depth)))
+// toDepthMatch matches the paths that have fewer than parts+depth parts. parts is the number in the full path of the node.
+func (s materializedPath) toDepthMatch(parts any, depth int) bson.D {
+	return expr.Op("$expr", expr.Op("$lt", expr.Op("$size", s.split(s.pathExpr())), expr.Op("$add", parts, depth)))
 }
 
 // pathExpr is node.path as an expression: the delimiter if there is no path.
-func (p materializedPath) pathExpr() bson.D {
-	f := expr.Field(p.o.PathField)
-	return expr.Cond(expr.IsType(f, "string"), f, expr.Literal(p.o.PathDelimiter))
+func (s materializedPath) pathExpr() bson.D {
+	f := expr.Field(s.o.PathField)
+	return expr.Cond(expr.IsType(f, "string"), f, expr.Literal(s.o.PathDelimiter))
 }
 
 // fullExpr is full as an expression. end is its last character: the delimiter, or for an upper bound the one after it.
 // If the segment is missing it is "", which is not the path of any node.
-func (p materializedPath) fullExpr(end string) bson.D {
-	segment := expr.Op("$convert", expr.D("input", expr.Field(p.segmentField()), "to", "string", "onError", nil, "onNull", nil))
-	return expr.IfNull(expr.Op("$concat", p.pathExpr(), segment, expr.Literal(end)), "")
+func (s materializedPath) fullExpr(end string) bson.D {
+	segment := expr.Op("$convert", expr.D("input", expr.Field(s.segmentField()), "to", "string", "onError", nil, "onNull", nil))
+	return expr.IfNull(expr.Op("$concat", s.pathExpr(), segment, expr.Literal(end)), "")
 }
 
-func (p materializedPath) split(path any) bson.D {
-	return expr.Op("$split", path, expr.Literal(p.o.PathDelimiter))
+func (s materializedPath) split(path any) bson.D {
+	return expr.Op("$split", path, expr.Literal(s.o.PathDelimiter))
 }
 
 // Segments and paths.

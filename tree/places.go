@@ -15,10 +15,10 @@ type place struct {
 	segment bson.RawValue // in to
 	node    node          // as it was read, until the place is connected
 	said    said
-	kept    bool // the node keeps the place that it has in to: see mode.keeps
+	kept    bool // see keep
 
-	// The next step of the way up, set by resolveUnread and resolve.
-	resolved bool
+	// The next step of the way up, set by resolveKnown and resolveRead.
+	begun    bool     // resolveKnown has run
 	ups      []*place // its parents; several only in ChildReferences
 	lost     string   // why it has no parent though it names one
 	unlisted bool     // ChildReferences: it has no array, and the parent that it names does not list it
@@ -37,7 +37,7 @@ type place struct {
 type said struct {
 	bare   bool          // see isBare
 	parent bson.RawValue // the value of the ParentField
-	up     string        // the refKey of the parent, once the place is resolved
+	up     string        // the refKey of the parent, once the place is begun
 }
 
 // climb finds the places of nodes: it reads the parents of all nodes at once, then their parents, until every
@@ -65,28 +65,37 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 
 // placeOf returns the place of a node that was read, a new one if it was not met before.
 func (e *engine) placeOf(n node) *place {
-	k := key(n.id)
-	at := e.known[k]
+	at := e.known[key(n.id)]
 	if at == nil {
-		at = &place{id: value.Clone(n.id), segment: value.Clone(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
-			said: said{bare: e.from.isBare(n.raw), parent: value.Clone(n.parent)}}
-		for _, name := range []string{k, e.from.refKey(n)} {
-			e.known[name] = at
-			e.added = append(e.added, name)
-		}
+		at = e.newPlace(n)
 	}
-	// A node that has the field, perhaps since the last look, keeps its place: climb does not go above it.
-	if e.keeps && !at.kept && n.raw.Lookup(e.to.refField).Type != 0 {
-		at.kept, at.computed = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
+	if e.keeps && !at.kept && n.raw.Lookup(e.to.refField).Type != 0 { // perhaps since the last look
+		e.keep(at, n)
 	}
 	return at
+}
+
+// newPlace makes a place known by the ID of its node, and by what the children of the node name.
+func (e *engine) newPlace(n node) *place {
+	at := &place{id: value.Clone(n.id), segment: value.Clone(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
+		said: said{bare: e.from.isBare(n.raw), parent: value.Clone(n.parent)}}
+	for _, name := range []string{key(n.id), e.from.refKey(n)} {
+		e.known[name] = at
+		e.added = append(e.added, name)
+	}
+	return at
+}
+
+// keep lets a node have the place that it has in to already. climb does not go above it.
+func (e *engine) keep(at *place, n node) {
+	at.kept, at.computed = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
 }
 
 // moved reports whether a node names another parent than when its place was found. Old code moves nodes without
 // the lock, so the epoch does not show it. The place and those below it are wrong then.
 func (e *engine) moved(n node) bool {
 	at := e.known[key(n.id)]
-	if at == nil || !at.resolved {
+	if at == nil || !at.begun {
 		return false
 	}
 	if e.known[e.from.refKey(n)] != at {
@@ -106,7 +115,7 @@ func (e *engine) readParents(ctx context.Context, places []*place) (parents []*p
 	var nodes []node
 	below := map[string]*place{}
 	for _, at := range places {
-		if !e.resolveUnread(at) {
+		if !e.resolveKnown(at) {
 			nodes = append(nodes, at.node)
 			below[key(at.id)] = at
 		}
@@ -114,9 +123,9 @@ func (e *engine) readParents(ctx context.Context, places []*place) (parents []*p
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	found, err := e.from.findAll(ctx, e.from.parents(nodes))
+	found, err := e.from.findAll(ctx, e.from.parentsMatch(nodes))
 	if err != nil {
-		e.forget(e.epoch) // resolved places without parents must not stay: the transaction may run again
+		e.forget(e.epoch) // places that were begun and have no parents must not stay: the transaction may run again
 		return nil, err
 	}
 	for _, p := range found {
@@ -129,17 +138,17 @@ func (e *engine) readParents(ctx context.Context, places []*place) (parents []*p
 		}
 	}
 	for _, at := range below {
-		e.resolve(at)
+		e.resolveRead(at)
 	}
 	return parents, nil
 }
 
-// resolveUnread gives a place its parent if that is known. It returns false if the parent has to be read.
-func (e *engine) resolveUnread(at *place) bool {
-	if at.resolved {
+// resolveKnown gives a place its parent if that is known. It returns false if the parent has to be read.
+func (e *engine) resolveKnown(at *place) bool {
+	if at.begun {
 		return true
 	}
-	at.resolved = true
+	at.begun = true
 	ref, broken := e.from.parent(at.node)
 	at.said.up, at.lost = e.from.refKey(ref), broken
 	if broken != "" || at.kept {
@@ -152,16 +161,16 @@ func (e *engine) resolveUnread(at *place) bool {
 	return at.said.up == "" && !e.from.namesChildren
 }
 
-// resolve gives a place the parent that its node names, or says why it has none. The parents that list it are among its
-// ups already.
-func (e *engine) resolve(at *place) {
+// resolveRead gives a place the parent that its node names, now that the parents were read, or says why it has none. The
+// parents that list it are among its ups already.
+func (e *engine) resolveRead(at *place) {
 	ref, broken := e.from.unconfirmed(at.node, at.ups)
 	if !e.from.isParent(ref) {
 		return
 	}
 	if e.from.namesChildren { // then no list says where the node is, even if others have it
-		at.unlisted, at.ups = true, nil
-		if at.lost = broken; broken == "" && e.converts {
+		at.unlisted, at.ups, at.lost = true, nil, broken
+		if broken == "" && e.converts {
 			at.lost = "not adopted"
 		}
 	}

@@ -41,7 +41,9 @@ type Node[T any] struct {
 }
 
 // Filter matches one node, for reads and updates of your own fields with the driver.
-func (t *Tree[ID, T]) Filter(id ID) bson.D { return t.c.byID(t.raw(id)) }
+func (t *Tree[ID, T]) Filter(id ID) bson.D {
+	return t.c.coll.Scope().Match(t.c.idMatch(t.raw(id)))
+}
 
 // raw encodes an ID for a filter or pipeline. It passes on a value that cannot be encoded, which the driver
 // refuses, and replaces a value that cannot be an ID by one that no node has.
@@ -67,24 +69,27 @@ func (t *Tree[ID, T]) decode(raw bson.RawValue) (ID, error) {
 }
 
 // ChildrenPipeline yields the children of a node in order.
-func (t *Tree[ID, T]) ChildrenPipeline(id ID) mongo.Pipeline { return t.c.children(t.raw(id)) }
+func (t *Tree[ID, T]) ChildrenPipeline(id ID) mongo.Pipeline {
+	return t.c.coll.Scope().Stages(t.c.children(t.raw(id)))
+}
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[ID, T]) AncestorsPipeline(id ID) mongo.Pipeline {
-	return withoutDepth(t.c.rootFirst(t.c, t.raw(id)), expr.Op("$match", expr.D(fieldDepth, expr.Op("$gt", 0))))
+	up := withoutDepth(t.c.rootFirst(t.c, t.raw(id)), expr.Op("$match", expr.D(fieldDepth, expr.Op("$gt", 0))))
+	return t.c.coll.Scope().Stages(up)
 }
 
 // DescendantsPipeline yields the descendants of a node in no particular order. In ChildReferences it omits
 // a node whose list contains a regular expression, which Check reports, and the nodes below it. For the
 // leaves of a subtree append LeavesPipeline. A maxDepth of 0 means all levels, a negative one none.
 func (t *Tree[ID, T]) DescendantsPipeline(id ID, maxDepth int) mongo.Pipeline {
-	return t.c.downTo(t.raw(id), maxDepth, false)
+	return t.c.coll.Scope().Stages(t.c.downTo(t.raw(id), maxDepth, false))
 }
 
-// SubtreePipeline yields a node and its descendants in no particular order. A maxDepth of 0 means all levels;
-// with a negative one it yields nothing.
+// SubtreePipeline yields a node and its descendants in no particular order, such as a category and those below it before
+// your $lookup of their products. A maxDepth of 0 means all levels; with a negative one it yields nothing.
 func (t *Tree[ID, T]) SubtreePipeline(id ID, maxDepth int) mongo.Pipeline {
-	return t.c.downTo(t.raw(id), maxDepth, true)
+	return t.c.coll.Scope().Stages(t.c.downTo(t.raw(id), maxDepth, true))
 }
 
 // downTo is down for a pipeline. A negative depth, as of a computation that went below 0, does not become all levels.
@@ -96,10 +101,10 @@ func (c *core) downTo(id any, depth int, self bool) mongo.Pipeline {
 }
 
 // RootsPipeline yields the nodes without parent, in order if the tree orders them.
-func (t *Tree[ID, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
+func (t *Tree[ID, T]) RootsPipeline() mongo.Pipeline { return t.c.coll.Scope().Stages(t.c.roots()) }
 
-// LeavesPipeline yields the nodes without children.
-func (t *Tree[ID, T]) LeavesPipeline() mongo.Pipeline { return t.c.leaves() }
+// LeavesPipeline yields the nodes without children. Behind another pipeline it keeps those of its nodes that are leaves.
+func (t *Tree[ID, T]) LeavesPipeline() mongo.Pipeline { return t.c.coll.Scope().Stages(t.c.leaves()) }
 
 // breadcrumb yields the ancestors, root first, and the node itself: {id, name, bare}.
 func (c *core) breadcrumb(id any) mongo.Pipeline {
@@ -110,7 +115,7 @@ func (c *core) breadcrumb(id any) mongo.Pipeline {
 // rootFirst yields a node and its ancestors with fieldDepth, the node last. It contains the node, so that an empty
 // result means that there is no such node.
 func (s *store) rootFirst(r reads, id any) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.byID(id))}, r.up(0),
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.idMatch(id))}, r.up(0),
 		mongo.Pipeline{expr.Op("$sort", expr.D(fieldDepth, -1))})
 }
 
@@ -120,7 +125,7 @@ func withoutDepth(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
 }
 
 func (c *core) parentsPipeline(id any) mongo.Pipeline {
-	p := slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.up(1))
+	p := slices.Concat(mongo.Pipeline{expr.Op("$match", c.idMatch(id))}, c.up(1))
 	return withoutDepth(p, expr.Op("$match", expr.D(fieldDepth, 1)))
 }
 
@@ -271,9 +276,6 @@ func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) wayUp {
 	b := codec.Build(1024)
 	b.Open("0")
 	b.Open("$match")
-	for _, e := range c.scope {
-		b.Value(e.Key, e.Value.(bson.RawValue))
-	}
 	b.Value(c.o.IDField, id)
 	b.Close()
 	b.Close()
@@ -324,7 +326,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
-	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.up(1))
+	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.idMatch(raw))}, t.c.up(1))
 	p = withoutDepth(p, expr.Op("$sort", expr.D(fieldDepth, -1)))
 	all, err := readUp(ctx, wayUp{t.c.store, raw, opening(t.c.coll, p)}, func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
@@ -355,7 +357,7 @@ func (t *Tree[ID, T]) Parents(ctx context.Context, id ID) iter.Seq2[T, error] {
 // readNode reads the tree fields of one node with the user's read preference. If the node does not exist, it returns a
 // node without raw.
 func (c *core) readNode(ctx context.Context, id bson.RawValue) (node, error) {
-	return c.one(c.coll.FindOne(ctx, c.byID(id), options.FindOne().SetProjection(c.shown)), nil)
+	return c.one(c.coll.FindOne(ctx, c.idMatch(id), options.FindOne().SetProjection(c.shown)), nil)
 }
 
 // ancestry returns the IDs of the ancestors of a node, root first. It reads only the node if the node contains them.
@@ -505,7 +507,7 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	ctx = comment.Call(ctx, "tree.Forest")
 	defer fault.In(&err, "tree.Forest")
-	all, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.allNodes())}, "")
+	all, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.nodesMatch())}, "")
 	if err != nil {
 		return nil, err
 	}
@@ -558,20 +560,8 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 	return all, nil
 }
 
-// CountChildren returns the number of a node's children.
-//
-// Cost: 1 round trip, index and keys as Children.
-func (t *Tree[ID, T]) CountChildren(ctx context.Context, id ID) (n int64, err error) {
-	ctx = comment.Call(ctx, "tree.CountChildren")
-	defer fault.In(&err, "tree.CountChildren")
-	raw, err := t.c.id(id)
-	if err != nil {
-		return 0, err
-	}
-	return t.c.total(ctx, t.c.children(raw))
-}
-
-// CountDescendants returns the number of nodes below a node, down to maxDepth levels; 0 means all.
+// CountDescendants returns the number of nodes below a node, down to maxDepth levels; 0 means all. To count the children,
+// CountDocuments with the ChildrenFilter examines no others.
 //
 // Cost: 1 round trip, index and keys as Descendants. Nested sets without a maxDepth read only the node.
 func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int) (n int64, err error) {
@@ -581,7 +571,7 @@ func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int)
 	if err != nil {
 		return 0, err
 	}
-	if t.c.ranges && maxDepth == 0 {
+	if t.c.numbered && maxDepth == 0 {
 		x, err := t.c.readNode(ctx, raw)
 		return x.width(), err
 	}
@@ -610,26 +600,26 @@ func (t *Tree[ID, T]) ChildrenFilter(ctx context.Context, id ID) (filter bson.D,
 	if err != nil {
 		return nil, err
 	}
-	return t.c.filter(ctx, raw, t.c.childrenFrom, t.c.childrenOf)
+	return t.c.filter(ctx, raw, t.c.childrenFrom, t.c.childrenMatch)
 }
 
-// filter makes a filter from a node, which it reads unless the ID is enough. The filter for an unknown ID matches
-// nothing.
+// filter makes a filter for the caller from a node, which it reads unless the ID is enough. The filter for an unknown ID
+// matches nothing.
 func (c *core) filter(ctx context.Context, id bson.RawValue, from source, of func(n node) bson.D) (bson.D, error) {
 	if from == fromID {
-		return of(node{id: id}), nil
+		return c.coll.Scope().Match(of(node{id: id})), nil
 	}
 	n, err := c.readNode(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if n.raw == nil {
-		return c.byIDs(nil), nil
+		return c.coll.Scope().Match(c.idsMatch(nil)), nil
 	}
 	if err := c.checkAdopted(ctx, n); err != nil {
 		return nil, err
 	}
-	return of(n), c.checkUsable(n)
+	return c.coll.Scope().Match(of(n)), c.checkUsable(n)
 }
 
 // DescendantsFilter matches the nodes below a node.
@@ -651,13 +641,13 @@ func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int
 	if from == fromQuery {
 		return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
 	}
-	return t.c.filter(ctx, raw, from, func(n node) bson.D { return t.c.descendantsOf(n, maxDepth) })
+	return t.c.filter(ctx, raw, from, func(n node) bson.D { return t.c.descendantsMatch(n, maxDepth) })
 }
 
-// idFilter matches, by ID, the nodes that a pipeline yields.
+// idFilter is the filter for the caller that matches, by ID, the nodes that a pipeline yields.
 func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
 	nodes, err := c.readNodes(ctx, opening(c.coll, append(p, expr.Op("$project", expr.D(c.o.IDField, 1)))))
-	return c.byIDs(idsOf(nodes)), err
+	return c.coll.Scope().Match(c.idsMatch(idsOf(nodes))), err
 }
 
 // AncestorsFilter matches the nodes above a node.
@@ -670,7 +660,7 @@ func (t *Tree[ID, T]) AncestorsFilter(ctx context.Context, id ID) (filter bson.D
 	if err != nil {
 		return nil, err
 	}
-	return t.c.byIDs(ids), nil
+	return t.c.coll.Scope().Match(t.c.idsMatch(ids)), nil
 }
 
 // RootsFilter matches the nodes without parent.
@@ -680,7 +670,7 @@ func (t *Tree[ID, T]) RootsFilter(ctx context.Context) (filter bson.D, err error
 	ctx = comment.Call(ctx, "tree.RootsFilter")
 	defer fault.In(&err, "tree.RootsFilter")
 	if match := t.c.rootsMatch(); match != nil {
-		return match, nil
+		return t.c.coll.Scope().Match(match), nil
 	}
 	return t.c.idFilter(ctx, t.c.roots())
 }

@@ -106,7 +106,7 @@ func TestReads(t *testing.T) {
 			want = append(want, tree.Crumb[string]{ID: id, Name: name(id)})
 		}
 		match(t, "breadcrumb", want, get(tr.Breadcrumb(ctx, "MongoDB"))(t))
-		if got := get(tr.CountChildren(ctx, "Programming"))(t); got != 4 {
+		if got := get(tr.CountDescendants(ctx, "Programming", 1))(t); got != 4 {
 			t.Errorf("count children: %d", got)
 		}
 		for id, want := range map[string][2]int64{"Books": {7, 5}, "Programming": {6, 6}, "dbm": {}, "none": {}} {

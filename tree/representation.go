@@ -7,7 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/config"
 )
 
 // The words of this package:
@@ -60,11 +59,11 @@ type reads interface {
 	// down yields the descendants of a node in no order, and with self the node too. depth is the number of
 	// levels, 0 means all.
 	down(id any, depth int, self bool) mongo.Pipeline
-	// descendantsOf returns the filter for the descendants of a node to a depth; see descendantsSource.
-	descendantsOf(n node, depth int) bson.D
+	// descendantsMatch returns the filter for the descendants of a node to a depth; see descendantsSource.
+	descendantsMatch(n node, depth int) bson.D
 }
 
-// shape has the operations of a tree that the calls use. It has two implementations: families, on a
+// shape has the operations of a tree that the calls use. It has two implementations: oneParent, on a
 // representation, and lists, for ChildReferences, where nodes name their children and a node may have
 // several parents.
 type shape interface {
@@ -81,8 +80,8 @@ type shape interface {
 	rootsMatch() bson.D
 	// rootWith finds a root that matches, and returns a node without raw if there is none.
 	rootWith(ctx context.Context, match bson.D) (node, error)
-	// childrenOf is the filter for the children of a node; see layout.childrenFrom.
-	childrenOf(n node) bson.D
+	// childrenMatch is the filter for the children of a node; see layout.childrenFrom.
+	childrenMatch(n node) bson.D
 
 	// checkAdopted refuses a node that is not adopted.
 	checkAdopted(ctx context.Context, n node) error
@@ -90,7 +89,7 @@ type shape interface {
 	// the node itself.
 	checkWay(ctx context.Context, id bson.RawValue, way int, bare bool) error
 
-	insert(ctx context.Context, doc bson.D, pos position) error
+	insert(ctx context.Context, d newDocument, pos position) error
 	move(ctx context.Context, id bson.RawValue, pos position) error
 	// removeOne deletes a node, and removeAll a node with all below it. They return the writes to other nodes, which
 	// the caller sends as one command.
@@ -108,8 +107,8 @@ type shape interface {
 type upkeep interface {
 	// parent is that of representation. In ChildReferences no node names a parent.
 	parent(n node) (up node, broken string)
-	// parents is the filter for the parents of nodes.
-	parents(nodes []node) bson.D
+	// parentsMatch is the filter for the parents of nodes.
+	parentsMatch(nodes []node) bson.D
 	// unconfirmed returns the parent that a node names, unless that is in ups, the parents that list the node. It has no ID
 	// if there is none. broken is that of parent.
 	unconfirmed(n node, ups []*place) (up node, broken string)
@@ -135,7 +134,6 @@ type upkeep interface {
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.
 type layout struct {
-	settings    []config.Setting
 	fields      []string // the fields that hold the shape; Insert overwrites them
 	extraIndex  []string // an index besides {refField, order}
 	refField    string   // the field that names the parent, or the children
@@ -143,7 +141,7 @@ type layout struct {
 	keepsParent bool     // refField is the ParentField
 	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
 	inherits    bool     // the fields of a node are computed from those of its parent
-	ranges      bool     // the descendants of a node have a range of numbers
+	numbered    bool     // NestedSets: the numbers of a node enclose those below it, and a write shifts others anywhere
 
 	childrenFrom, descendantsFrom source // of the filters for them
 
@@ -163,15 +161,14 @@ const (
 
 // descendantsSource is descendantsFrom to a depth, 0 for all levels: a range does not tell the depth.
 func (l layout) descendantsSource(depth int) source {
-	if l.ranges && depth > 0 {
+	if l.numbered && depth > 0 {
 		return fromQuery
 	}
 	return l.descendantsFrom
 }
 
-// layoutOf returns the layout of a representation. Applying its settings fills in default names in o, so it has to
-// be called again after that.
-func layoutOf(kind Representation, o *Options) layout {
+// layoutOf returns the layout of a representation for options that are complete.
+func layoutOf(kind Representation, o Options) layout {
 	switch kind {
 	case ParentReferences:
 		return parentLayout(o)
@@ -181,10 +178,8 @@ func layoutOf(kind Representation, o *Options) layout {
 		return ancestorsLayout(o)
 	case MaterializedPath:
 		return pathLayout(o)
-	case NestedSets:
-		return nestedLayout(o)
 	}
-	return layout{}
+	return nestedLayout(o)
 }
 
 // core is a Tree without its type parameters: IDs are BSON values.
@@ -201,7 +196,7 @@ func (s *store) core() *core {
 	if s.kind == ChildReferences {
 		return &core{store: s, shape: &lists{s}}
 	}
-	l := oneParent{store: s}
+	l := references{store: s}
 	switch s.kind {
 	case ParentReferences:
 		l.representation = parentRefs{s}
@@ -212,7 +207,7 @@ func (s *store) core() *core {
 	case NestedSets:
 		l.representation = nestedSets{s}
 		n := numbers{l}
-		return &core{store: s, shape: families{l, n}, numbers: &n}
+		return &core{store: s, shape: oneParent{l, n}, numbers: &n}
 	}
-	return &core{store: s, shape: families{l, gaps{l}}}
+	return &core{store: s, shape: oneParent{l, gaps{l}}}
 }

@@ -31,9 +31,9 @@ func (s *store) missing(id bson.RawValue) error { return s.about(id, mongopatter
 // absent is the error if the anchor of a position does not exist.
 func (s *store) absent(pos position) error {
 	if pos.sibling() {
-		return s.missing(pos.anchor)
+		return s.missing(pos.anchorID)
 	}
-	return s.about(pos.anchor, mongopatterns.ErrNoParent)
+	return s.about(pos.anchorID, mongopatterns.ErrNoParent)
 }
 
 // findOne reads the tree fields of the first node that matches. If none does, it returns the error absent, or, if that is
@@ -62,7 +62,7 @@ func (s *store) one(result *mongo.SingleResult, absent error) (node, error) {
 // an insertion under the node writes to the node, so it conflicts.
 func (s *store) deleteOne(ctx context.Context, id bson.RawValue) (node, error) {
 	opts := options.FindOneAndDelete().SetProjection(s.shown)
-	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.byID(id), opts)), s.missing(id))
+	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.idMatch(id), opts)), s.missing(id))
 }
 
 // findAll reads the tree fields of the nodes that match, in as few replies as they fit in.
@@ -76,11 +76,11 @@ func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]no
 
 // readMoving reads the node that moves and the anchor of its position in one round trip.
 func (s *store) readMoving(ctx context.Context, id bson.RawValue, pos position) (x, anchor node, err error) {
-	nodes, err := s.findAll(ctx, s.byIDs(pos.with(id)))
+	nodes, err := s.findAll(ctx, s.idsMatch(pos.with(id)))
 	if err != nil {
 		return x, anchor, err
 	}
-	return pick(nodes, id), pick(nodes, pos.anchor), s.checkRead(nodes, id, pos)
+	return pick(nodes, id), pick(nodes, pos.anchorID), s.checkRead(nodes, id, pos)
 }
 
 // checkRead refuses a move if the node or the anchor of its position is not among the nodes that were read.
@@ -88,7 +88,7 @@ func (s *store) checkRead(nodes []node, id bson.RawValue, pos position) error {
 	if pick(nodes, id).raw == nil {
 		return s.missing(id)
 	}
-	if pos.kind != atRoot && pick(nodes, pos.anchor).raw == nil {
+	if pos.kind != atRoot && pick(nodes, pos.anchorID).raw == nil {
 		return s.absent(pos)
 	}
 	return nil
@@ -217,7 +217,7 @@ func (s *store) assemble(pieces []piece, join func(parent, child int)) {
 }
 
 // findIn is findAll for the filter of IDs, in as many commands as these need.
-func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(any bson.D) bson.D, limit ...int64) (all []node, err error) {
+func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(condition any) bson.D, limit ...int64) (all []node, err error) {
 	for these := range value.Chunks(ids) {
 		found, err := s.findAll(ctx, match(anyOf(these)), limit...)
 		if err != nil {
@@ -231,7 +231,7 @@ func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(any 
 // deleteIDs deletes nodes by ID, in as many commands as these need.
 func (s *store) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
 	for these := range value.Chunks(ids) {
-		res, err := fault.Many(s.primary.DeleteMany(ctx, s.byIDs(these)))
+		res, err := fault.Many(s.primary.DeleteMany(ctx, s.idsMatch(these)))
 		if err != nil {
 			return deleted, err
 		}
@@ -251,13 +251,13 @@ func idsOf(nodes []node) []bson.RawValue {
 
 // Pipelines.
 
-// match is a $match within the scope.
-func (s *store) match(pairs ...any) bson.D { return expr.Op("$match", s.in(pairs...)) }
+// inJoin are the conditions of a filter in a $lookup or $graphLookup, which the scope of the collection does not reach.
+func (s *store) inJoin(conditions ...bson.E) bson.D { return s.coll.Scope().Match(conditions) }
 
 // lookup joins the collection to itself, within the scope, and puts the nodes into fieldTree.
 func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	spec := expr.D("from", s.coll.Name(), "localField", local, "foreignField", foreign)
-	if restrict := append(s.in(), s.except(foreign)...); len(restrict) > 0 {
+	if restrict := s.inJoin(s.noArrayMatch(foreign)...); len(restrict) > 0 {
 		stages = append([]bson.D{expr.Op("$match", restrict)}, stages...)
 	}
 	if len(stages) > 0 {
@@ -266,8 +266,8 @@ func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	return expr.Op("$lookup", append(spec, expr.Element("as", fieldTree)))
 }
 
-// noPattern keeps a $graphLookup away from nodes with a regular expression in a field, which it would take for a pattern.
-func noPattern(field string) bson.D {
+// noPatternMatch keeps a $graphLookup away from nodes with a regular expression in a field, which it would take for a pattern.
+func noPatternMatch(field string) bson.D {
 	if field == "_id" { // the server refuses it there
 		return nil
 	}
@@ -291,7 +291,7 @@ func (s *store) graphLookup(g graphSearch) bson.D {
 	if g.depth > 0 {
 		spec = append(spec, expr.Element("maxDepth", g.depth-1))
 	}
-	restrict := slices.Concat(s.in(), s.except(g.to), g.only)
+	restrict := s.inJoin(slices.Concat(s.noArrayMatch(g.to), g.only)...)
 	if g.to != "_id" && g.to == s.o.IDField {
 		restrict = append(restrict, expr.Element("$nor", bson.A{expr.D(g.to, nil)}))
 	}
@@ -324,7 +324,7 @@ type unless = func(v, otherwise any) any
 // of the node: one joins as usual, and in the other one unless returns otherwise, so that it joins nothing and stays
 // as it is. ($unionWith would be simpler, but transactions refuse it.)
 func (s *store) downBy(id any, self bool, join func(unless) bson.D) mongo.Pipeline {
-	match := expr.Op("$match", s.byID(id))
+	match := expr.Op("$match", s.idMatch(id))
 	if !self {
 		return slices.Concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
 	}
@@ -369,7 +369,7 @@ func (s *store) sorting() bson.D {
 // unreferenced yields the nodes that no other node refers to: the value of local, which the stages before may compute,
 // is not in the field foreign of any node. $limit ends the search at the first.
 func (s *store) unreferenced(local, foreign string, before ...bson.D) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{s.match()}, before, mongo.Pipeline{
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", bson.D{})}, before, mongo.Pipeline{
 		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", expr.D("_id", 1))),
 		expr.Op("$match", expr.D(fieldTree, expr.Op("$size", 0))),
 		expr.Op("$unset", bson.A{fieldTree, fieldRef}),

@@ -21,7 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
 
 // The package's own errors, besides those of the root package.
@@ -70,23 +70,21 @@ type store struct {
 	layout
 	o    Options
 	kind Representation
-	coll *comment.Collection // the user's, for reads with its read preference
 
+	// Each command of these collections is in Options.Scope. What is not a command of theirs names the scope itself: see
+	// inJoin, and the filters and pipelines for the caller's commands in read.go.
+	coll    *comment.Collection // the user's, for reads with its read preference
 	primary *comment.Collection // for writes, and for reads that must see every node
 	durable *comment.Collection // primary with the write concern majority, for writes outside transactions
 	locks   *comment.Collection
-	lockID  string // see scopeID
+	lockID  string // one for all scopes that the server holds equal: otherwise two processes would have two locks
 
-	codec codec.Codec
-	scope bson.D // values are bson.RawValue
-
+	codec      codec.Codec
 	rootParent bson.RawValue // Options.RootParent
 
 	byLevels *atomic.Bool // see refusesJoins
 
-	shown  bson.Raw // the projection: see projection
-	mark   bson.Raw // the update of touch
-	unmark bson.D   // the update that reverts mark
+	shown bson.Raw // the projection: see projection
 }
 
 // newCore also encodes the pipelines of the reads that a page makes most often.
@@ -109,54 +107,38 @@ func (s *store) readingFor(to *store) *store {
 	return &from
 }
 
-// newStore checks the options and fills in defaults. The layout is made twice, before and after the default names.
+// newStore checks the options and fills in defaults.
 func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, error) {
-	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
-	primary := cursor.Primary(comment.On(coll))
-	if kind != MaterializedPath {
-		o.SegmentField = ""
-	}
-	o.Scope = append(bson.D{}, o.Scope...)
-	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
-	s := &store{byLevels: new(atomic.Bool), kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
-		locks: cursor.Primary(comment.On(locks)).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
-	if s.layout = layoutOf(kind, &s.o); s.settings == nil {
+	if kind < ParentReferences || kind > NestedSets {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}
-	if err := s.o.check(s.settings); err != nil {
+	if err := o.complete(kind); err != nil {
 		return nil, err
 	}
-	s.layout = layoutOf(kind, &s.o)
+	c := codec.Of(coll, o.Registry, o.BSON)
+	of, err := scope.New(c, o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
+	own := comment.On(coll).In(of)
+	primary := cursor.Primary(own)
+	locks := comment.On(coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))).In(of)
+	s := &store{layout: layoutOf(kind, o), o: o, kind: kind, coll: own, primary: primary, durable: primary.Clone(majority),
+		locks: cursor.Primary(locks).Clone(majority), lockID: of.Label("tree"), codec: c, byLevels: new(atomic.Bool)}
 	if s.o.OrderField != "" && s.o.OrderField != s.order {
 		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
 	}
 	if s.o.Graph && kind != ChildReferences {
 		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
 	}
-	if err := s.encodeOptions(); err != nil {
-		return nil, err
-	}
-	s.lockID, s.shown = s.scopeID(), expr.Raw(projection(s))
-	s.mark = expr.Raw(expr.Op("$inc", expr.D(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
-	if s.unmark = s.childCountBy(-1); s.unmark == nil {
-		s.unmark = expr.Op("$unset", expr.D(fieldTouch, ""))
-	}
-	return s, nil
-}
-
-// encodeOptions encodes the values in the options.
-func (s *store) encodeOptions() (err error) {
-	for _, e := range s.o.Scope {
-		v, err := s.codec.Compared(e.Value)
-		if err := cmp.Or(err, value.CheckID(v)); err != nil {
-			return fault.Invalid("Options.Scope: %s: %w", e.Key, err)
-		}
-		s.scope = append(s.scope, expr.Element(e.Key, v))
-	}
 	if s.o.RootParent != nil {
-		s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent)
+		if s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent); err != nil {
+			return nil, err
+		}
 	}
-	return err
+	s.shown = expr.Raw(projection(s))
+	return s, nil
 }
 
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.
@@ -181,15 +163,12 @@ func (t *Tree[ID, T]) Indexes() map[string][]mongo.IndexModel {
 // keyed are the keys of an index: those of the scope, then fields, except empty names.
 func (s *store) keyed(fields ...string) bson.D {
 	keys := bson.D{}
-	for _, e := range s.scope {
-		keys = append(keys, expr.Element(e.Key, 1))
-	}
 	for _, f := range fields {
 		if f != "" {
 			keys = append(keys, expr.Element(f, 1))
 		}
 	}
-	return keys
+	return s.coll.Scope().Keys(keys)
 }
 
 // EnsureIndexes creates the indexes that are missing and the tree's lock document, and drops nothing. If an

@@ -19,7 +19,7 @@ import (
 // A Scope is the fields that all documents of a tenant have, with their values.
 type Scope struct {
 	fields []value.Element
-	equal  bson.D // the filter that a document is of the tenant
+	equal  bson.D // the filter that a document is of the tenant, to compare with: Match makes a new one
 	again  bson.D // the stage that sets the fields, but for values that the server holds equal, as 7 and 7.0
 	codec  Codec
 }
@@ -108,12 +108,17 @@ func (s *Scope) CheckCollation() error {
 	return nil
 }
 
-// Match returns a filter for those of the documents that are of the tenant. It must not have the fields of the scope.
+// Match returns a filter for those of the documents that are of the tenant, which may be changed. The filter must not have
+// the fields of the scope.
 func (s *Scope) Match(filter bson.D) bson.D {
 	if s == nil {
 		return filter
 	}
-	return slices.Concat(s.equal, filter)
+	match := make(bson.D, 0, len(s.fields)+len(filter))
+	for _, f := range s.fields {
+		match = append(match, expr.Element(f.Name, value.Equal(f.Value)))
+	}
+	return append(match, filter...)
 }
 
 // Filter is Match for any filter that the driver takes, also for one that Match returned.
@@ -128,7 +133,7 @@ func (s *Scope) Filter(filter any) any {
 	if ok && !slices.ContainsFunc(d, func(e bson.E) bool { return s.Has(e.Key) }) {
 		return s.Match(d)
 	}
-	return expr.And(s.equal, filter)
+	return expr.And(s.Match(nil), filter)
 }
 
 // Stages begins a pipeline with the scope. If the first stage is a $match, it becomes a part of that, because some filters
@@ -141,7 +146,7 @@ func (s *Scope) Stages(stages mongo.Pipeline) mongo.Pipeline {
 		first := expr.Op("$match", s.Filter(stages[0][0].Value))
 		return append(mongo.Pipeline{first}, stages[1:]...)
 	}
-	return append(mongo.Pipeline{expr.Op("$match", s.equal)}, stages...)
+	return append(mongo.Pipeline{expr.Op("$match", s.Match(nil))}, stages...)
 }
 
 // Pipeline is Stages for the forms of pipelines that the packages send.

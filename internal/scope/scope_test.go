@@ -67,6 +67,17 @@ func TestFilter(t *testing.T) {
 	same(t, "the scope afterwards", s.Filter(nil), all)
 }
 
+// What a filter or a pipeline of a package was changed to by the caller does not show in the next.
+func TestFresh(t *testing.T) {
+	s := testkit.Must(scope.New(codec.Codec{}, testkit.D("tenant", testkit.D("name", "a"))))
+	before := text(t, s.Match(nil))
+	s.Match(nil)[0].Value.(bson.D)[0].Value = "changed"
+	s.Stages(nil)[0][0].Value.(bson.D)[0].Value.(bson.D)[0].Value = "changed"
+	if after := text(t, s.Match(nil)); after != before {
+		t.Errorf("%s, then %s", before, after)
+	}
+}
+
 // A $match in the first place stays there, because $text may not stand elsewhere.
 func TestPipeline(t *testing.T) {
 	s, all, limit := open(t), testkit.D("tenant", "a", "year", 7), testkit.D("$limit", 1)

@@ -35,11 +35,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/timeseries"
+	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 // scoped are the packages whose Options have a Scope.
-var scoped = []string{"archive", "attribute", "computed", "extref", "outlier", "paging", "prealloc", "relation", "schemaversion", "split", "subset", "versioning"}
+var scoped = []string{"archive", "attribute", "computed", "extref", "outlier", "paging", "prealloc", "relation", "schemaversion", "split", "subset", "tree", "versioning"}
 
 var (
 	ours, theirs = testkit.D("tenant", "a"), testkit.D("tenant", "b")
@@ -67,6 +68,21 @@ var tenantless = []string{
 	"relation.Relation.Children/owner", "relation.Relation.Children/links", "relation.Relation.Parents/links",
 	"relation.Relation.ChildrenOf", "relation.Relation.Has",
 	"split.Split.Insert", "split.Split.Adopt", "split.Split.Repair", "split.Split.Check",
+	"tree.Tree.Adopt", "tree.Convert", "tree.Tree.Repair", "tree.Tree.Check", "tree.Tree.Dump", "tree.Tree.Forest",
+	"tree.Tree.Filter", "tree.Tree.RootsFilter", "tree.Tree.ChildrenFilter", "tree.Tree.DescendantsFilter",
+	"tree.Tree.Children", "tree.Tree.Siblings", "tree.Tree.Roots", "tree.Tree.Leaves", "tree.Tree.Parents",
+	"tree.Tree.Descendants", "tree.Tree.Preorder", "tree.Tree.CountDescendants",
+}
+
+// refusal is the error of a call that finds no document of its tenant, nil for none.
+func refusal(row registry.Row) error {
+	switch {
+	case slices.Contains(tenantless, row.Method()), slices.Contains(tenantless, row.Name), row.Method() == "tree.Tree.Insert" && strings.HasSuffix(row.Name, ", root"):
+		return nil
+	case row.Method() == "tree.Tree.FindOrInsert": // it inserts an _id that the other tenant has
+		return mongopatterns.ErrExists
+	}
+	return mongopatterns.ErrNotFound
 }
 
 // rowsInScopes are the calls of the packages with a Scope.
@@ -129,7 +145,9 @@ func TestCallsOnAnotherTenant(t *testing.T) {
 			ctx, db := t.Context(), mongotest.Database(t)
 			c := row.Start(&registry.Scene{T: t, DB: db, Scope: ours})
 			for _, name := range testkit.Collections(t, db) {
-				testkit.Must(db.Collection(name).UpdateMany(ctx, ours, toThem))
+				if !slices.Contains(c.Aside, name) { // a lock stays that of its tenant
+					testkit.Must(db.Collection(name).UpdateMany(ctx, ours, toThem))
+				}
 			}
 			before := of(t, db, c, theirs)
 			if len(before) == 0 {
@@ -155,12 +173,7 @@ func TestCallsOnAnotherTenant(t *testing.T) {
 					}
 				}
 			}
-			switch {
-			case slices.Contains(tenantless, row.Method()), slices.Contains(tenantless, row.Name):
-				if err != nil {
-					t.Error(err)
-				}
-			case !errors.Is(err, mongopatterns.ErrNotFound):
+			if !errors.Is(err, refusal(row)) {
 				t.Errorf("%v, %+v", err, result)
 			}
 		})
@@ -256,10 +269,46 @@ func TestFiltersInScopes(t *testing.T) {
 		"subset.ItemsFilter": {r.ItemsFilter(1), 1},
 		"versioning.Filter":  {h.Filter(1), 1}, "versioning.RevisionsFilter": {h.RevisionsFilter(1), 1},
 	} {
-		text := testkit.Value[[]byte](t)(bson.MarshalExtJSON(testkit.D("v", in.what), false, false))
-		if n := strings.Count(string(text), `"tenant"`); n != in.n {
-			t.Errorf("%s names the tenant %d times: %s", name, n, text)
+		tenantNamed(t, name, in.what, in.n)
+	}
+}
+
+// The pipelines of a tree name the tenant for the collection, and again for each join of it with itself.
+func TestTreesInScopes(t *testing.T) {
+	ctx, c := t.Context(), testkit.Offline(t).Collection("c")
+	type counts struct{ children, ancestors, descendants, roots, leaves int }
+	for rep, want := range map[tree.Representation]counts{
+		tree.ParentReferences: {1, 2, 2, 1, 2},
+		tree.ChildReferences:  {2, 2, 2, 2, 1},
+		tree.AncestorArray:    {1, 2, 1, 1, 2},
+		tree.MaterializedPath: {2, 2, 2, 1, 2},
+		tree.NestedSets:       {1, 2, 2, 1, 2},
+	} {
+		tr := testkit.Must(tree.New[int, bson.D](c, rep, &tree.Options{Scope: ours}))
+		named := map[string]any{"Filter": tr.Filter(1), "no level": tr.DescendantsPipeline(1, -1)}
+		if rep == tree.AncestorArray { // its filters read nothing
+			named["ChildrenFilter"] = testkit.Must(tr.ChildrenFilter(ctx, 1))
+			named["DescendantsFilter"] = testkit.Must(tr.DescendantsFilter(ctx, 1, 0))
+			named["RootsFilter"] = testkit.Must(tr.RootsFilter(ctx))
 		}
+		for name, what := range named {
+			tenantNamed(t, rep.String()+", "+name, what, 1)
+		}
+		tenantNamed(t, rep.String()+", ChildrenPipeline", tr.ChildrenPipeline(1), want.children)
+		tenantNamed(t, rep.String()+", AncestorsPipeline", tr.AncestorsPipeline(1), want.ancestors)
+		tenantNamed(t, rep.String()+", DescendantsPipeline", tr.DescendantsPipeline(1, 0), want.descendants)
+		tenantNamed(t, rep.String()+", SubtreePipeline", tr.SubtreePipeline(1, 0), want.descendants)
+		tenantNamed(t, rep.String()+", RootsPipeline", tr.RootsPipeline(), want.roots)
+		tenantNamed(t, rep.String()+", LeavesPipeline", tr.LeavesPipeline(), want.leaves)
+	}
+}
+
+// tenantNamed fails unless a filter or pipeline names the tenant so often.
+func tenantNamed(t *testing.T, name string, what any, often int) {
+	t.Helper()
+	text := testkit.Value[[]byte](t)(bson.MarshalExtJSON(testkit.D("v", what), false, false))
+	if n := strings.Count(string(text), `"tenant"`); n != often {
+		t.Errorf("%s names the tenant %d times: %s", name, n, text)
 	}
 }
 
@@ -343,6 +392,9 @@ func TestScopes(t *testing.T) {
 		"versioning": func(s bson.D) (mongopatterns.Sharder, error) {
 			return versioning.New[int, bson.D](c, d, &versioning.Options{Scope: s})
 		},
+		"tree": func(s bson.D) (mongopatterns.Sharder, error) {
+			return tree.New[int, bson.D](c, tree.AncestorArray, &tree.Options{Scope: s})
+		},
 		"outlier": func(s bson.D) (mongopatterns.Sharder, error) {
 			return outlier.New[int, int](c, d, &outlier.Options{ElementIndex: true, Scope: s})
 		},
@@ -416,7 +468,7 @@ func TestScopes(t *testing.T) {
 			}
 		}
 		if writes[name] == nil {
-			continue // it stores no document of the caller
+			continue // it stores no document of the caller, or, as tree, writes over the tenant in it
 		}
 		for i, err := range writes[name](t.Context(), h) {
 			if !errors.Is(err, mongopatterns.ErrInvalid) || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {

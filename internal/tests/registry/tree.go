@@ -44,9 +44,16 @@ func catalog(nodes [][2]string) iter.Seq2[category, error] {
 	}
 }
 
-func forest(s *Scene, rep tree.Representation, opts *tree.Options) *categories {
-	c := testkit.Must(tree.New[string, bson.D](s.Coll("nodes"), rep, opts))
+// empty is a tree without nodes.
+func empty(s *Scene, rep tree.Representation, opts tree.Options) *categories {
+	opts.Scope = s.Scope
+	c := testkit.Must(tree.New[string, bson.D](s.Coll("nodes"), rep, &opts))
 	s.OK(c.EnsureIndexes(s.Context()))
+	return c
+}
+
+func forest(s *Scene, rep tree.Representation, opts tree.Options) *categories {
+	c := empty(s, rep, opts)
 	s.OK(testkit.ErrorOf(c.Load(s.Context(), catalog(parents), c.AsRoot(), nil)))
 	return c
 }
@@ -97,10 +104,10 @@ var damage = map[tree.Representation]bson.D{
 
 func treeRows() (out []Row) {
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
-		counted := &tree.Options{ChildCountField: "n"}
-		add := func(method string, opts *tree.Options, do func(ctx context.Context, c *categories) error, repeated ...error) {
+		counted := tree.Options{ChildCountField: "n"}
+		add := func(method string, opts tree.Options, do func(ctx context.Context, c *categories) error, repeated ...error) {
 			what := "/" + rep.String()
-			if opts != nil {
+			if opts.ChildCountField != "" {
 				what += ", counted"
 			}
 			out = append(out, Row{"tree.Tree." + method + what, func(s *Scene) Call {
@@ -108,7 +115,7 @@ func treeRows() (out []Row) {
 				return Call{One: func(ctx context.Context) error { return do(ctx, c) }, Repeated: repeated, Aside: locks, Check: []mongopatterns.Checker{c}}
 			}})
 		}
-		for _, opts := range []*tree.Options{nil, counted} {
+		for _, opts := range []tree.Options{{}, counted} {
 			add("Insert", opts, func(ctx context.Context, c *categories) error {
 				return testkit.ErrorOf(c.Insert(ctx, testkit.D("_id", "Go"), c.Under("Languages")))
 			}, mongopatterns.ErrExists)
@@ -119,31 +126,31 @@ func treeRows() (out []Row) {
 		}
 		for i, policy := range []mongopatterns.DeletePolicy{mongopatterns.Promote, mongopatterns.Unlink} {
 			out = append(out, Row{"tree.Tree.Delete/" + rep.String() + ", " + []string{"Promote", "Unlink"}[i], func(s *Scene) Call {
-				c := forest(s, rep, nil)
+				c := forest(s, rep, tree.Options{})
 				return Call{One: func(ctx context.Context) error { return testkit.ErrorOf(c.Delete(ctx, "Databases", policy)) },
 					Repeated: []error{mongopatterns.ErrNotFound}, Aside: locks, Check: []mongopatterns.Checker{c}}
 			}})
 		}
 		out = append(out,
 			Row{"tree.Tree.Insert/" + rep.String() + ", root", func(s *Scene) Call {
-				c := forest(s, rep, nil)
+				c := forest(s, rep, tree.Options{})
 				return Call{One: func(ctx context.Context) error {
 					return testkit.ErrorOf(c.Insert(ctx, testkit.D("_id", "Films"), c.AsRoot()))
 				},
 					Repeated: []error{mongopatterns.ErrExists}, Aside: locks, Check: []mongopatterns.Checker{c}}
 			}},
 			Row{"tree.Tree.Move/" + rep.String() + ", root", func(s *Scene) Call {
-				c := forest(s, rep, nil)
+				c := forest(s, rep, tree.Options{})
 				return Call{One: func(ctx context.Context) error { return c.Move(ctx, "Programming", c.AsRoot()) }, Aside: locks, Check: []mongopatterns.Checker{c}}
 			}},
 			Row{"tree.Tree.FindOrInsert/" + rep.String(), func(s *Scene) Call {
-				c := forest(s, rep, nil)
+				c := forest(s, rep, tree.Options{})
 				return Call{One: func(ctx context.Context) error {
 					return testkit.ErrorOf(c.FindOrInsert(ctx, []string{"Music", "Jazz", "Bebop"}, func(name string) (bson.D, error) { return testkit.D("_id", name), nil }))
 				}, Aside: locks, Check: []mongopatterns.Checker{c}}
 			}},
 			Row{"tree.Tree.Load/" + rep.String(), func(s *Scene) Call {
-				c := forest(s, rep, nil)
+				c := forest(s, rep, tree.Options{})
 				more := [][2]string{{"Jazz", ""}, {"Bebop", "Jazz"}, {"Swing", "Jazz"}}
 				return Call{Many: func(ctx context.Context) (mongopatterns.Result, error) {
 					return c.Load(ctx, catalog(more), c.Under("Music"), &mongopatterns.Work{BatchSize: 2})
@@ -151,7 +158,7 @@ func treeRows() (out []Row) {
 					Aside: locks, Check: []mongopatterns.Checker{c}}
 			}},
 			Row{"tree.Tree.Repair/" + rep.String(), func(s *Scene) Call {
-				opts := &tree.Options{}
+				opts := tree.Options{}
 				if slices.Contains([]tree.Representation{tree.ParentReferences, tree.ChildReferences}, rep) {
 					opts.ChildCountField = "n"
 				}
@@ -164,14 +171,12 @@ func treeRows() (out []Row) {
 			out = append(out,
 				Row{"tree.Tree.Adopt/" + rep.String(), func(s *Scene) Call {
 					plain(s)
-					c := testkit.Must(tree.New[string, bson.D](s.Coll("nodes"), rep, nil))
-					s.OK(c.EnsureIndexes(s.Context()))
+					c := empty(s, rep, tree.Options{})
 					return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return c.Adopt(ctx, small) }, Aside: locks, Check: []mongopatterns.Checker{c}}
 				}},
 				Row{"tree.Convert/" + rep.String(), func(s *Scene) Call {
-					from := forest(s, tree.ParentReferences, nil)
-					to := testkit.Must(tree.New[string, bson.D](s.Coll("nodes"), rep, nil))
-					s.OK(to.EnsureIndexes(s.Context()))
+					from := forest(s, tree.ParentReferences, tree.Options{})
+					to := empty(s, rep, tree.Options{})
 					return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return tree.Convert(ctx, from, to, small) }, Passing: sorted(rep), Aside: locks, Check: []mongopatterns.Checker{from, to}}
 				}},
 			)
@@ -179,7 +184,7 @@ func treeRows() (out []Row) {
 	}
 	graph := func(name string, prepare, do func(ctx context.Context, c *categories) error, repeated ...error) Row {
 		return Row{name, func(s *Scene) Call {
-			c := forest(s, tree.ChildReferences, &tree.Options{Graph: true})
+			c := forest(s, tree.ChildReferences, tree.Options{Graph: true})
 			if prepare != nil {
 				s.OK(prepare(s.Context(), c))
 			}
@@ -203,11 +208,10 @@ func treeRows() (out []Row) {
 
 func treeReads() (out []Row) {
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
-		out = append(out, reads("tree.Tree", "/"+rep.String(), func(s *Scene) *categories { return forest(s, rep, nil) }, map[string]func(context.Context, *categories) error{
-			"Ancestors":     func(ctx context.Context, c *categories) error { return testkit.ErrorOf(c.Ancestors(ctx, "MongoDB")) },
-			"Breadcrumb":    func(ctx context.Context, c *categories) error { return testkit.ErrorOf(c.Breadcrumb(ctx, "MongoDB")) },
-			"Children":      func(ctx context.Context, c *categories) error { return testkit.Drain(c.Children(ctx, "Books")) },
-			"CountChildren": func(ctx context.Context, c *categories) error { return testkit.ErrorOf(c.CountChildren(ctx, "Books")) },
+		out = append(out, reads("tree.Tree", "/"+rep.String(), func(s *Scene) *categories { return forest(s, rep, tree.Options{}) }, map[string]func(context.Context, *categories) error{
+			"Ancestors":  func(ctx context.Context, c *categories) error { return testkit.ErrorOf(c.Ancestors(ctx, "MongoDB")) },
+			"Breadcrumb": func(ctx context.Context, c *categories) error { return testkit.ErrorOf(c.Breadcrumb(ctx, "MongoDB")) },
+			"Children":   func(ctx context.Context, c *categories) error { return testkit.Drain(c.Children(ctx, "Books")) },
 			"CountDescendants": func(ctx context.Context, c *categories) error {
 				return testkit.ErrorOf(c.CountDescendants(ctx, "Books", 0))
 			},
@@ -227,6 +231,13 @@ func treeReads() (out []Row) {
 			"Check":    func(ctx context.Context, c *categories) error { return checked(c)(ctx) },
 		})...)
 		out = append(out, filterRows(rep)...)
+	}
+	for i, row := range out {
+		out[i].Start = func(s *Scene) Call {
+			c := row.Start(s)
+			c.Aside = locks
+			return c
+		}
 	}
 	return out
 }
@@ -267,7 +278,7 @@ func filterRows(rep tree.Representation) (out []Row) {
 		"DescendantsFilter": func(ctx context.Context, c *categories) (bson.D, error) { return c.DescendantsFilter(ctx, "Books", 0) },
 	} {
 		out = append(out, Row{"tree.Tree." + name + "/" + rep.String(), func(s *Scene) Call {
-			c := forest(s, rep, nil)
+			c := forest(s, rep, tree.Options{})
 			return Call{Shards: sharders(c), One: func(ctx context.Context) error {
 				match, err := filter(ctx, c)
 				if err != nil {

@@ -1,0 +1,315 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// references has the functions that need only a representation and its layout: each node names one parent.
+type references struct {
+	*store
+	representation
+}
+
+// parentNode returns the parent that a node names, nil for a root. It need not exist.
+func (s references) parentNode(n node) *node {
+	if up, _ := s.parent(n); s.isParent(up) {
+		return &up
+	}
+	return nil
+}
+
+// namedMatch is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
+// a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
+func (s references) namedMatch(ups ...node) bson.D {
+	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
+	for _, up := range ups {
+		if up.id.Type != 0 {
+			ids = append(ids, up.id)
+		} else {
+			segments[up.path] = append(segments[up.path], up.segment)
+		}
+	}
+	var any bson.A
+	for _, path := range slices.Sorted(maps.Keys(segments)) {
+		paths := bson.A{path}
+		if path == s.o.PathDelimiter {
+			paths = s.rootRefs()
+		}
+		match := expr.D(s.refField, expr.Op("$in", paths), s.o.SegmentField, expr.Op("$in", segments[path]))
+		any = append(any, append(match, s.notBareMatch()...))
+	}
+	if len(ids) > 0 || len(any) == 0 {
+		any = append(any, s.idsMatch(ids))
+	}
+	if len(any) == 1 {
+		return any[0].(bson.D)
+	}
+	return expr.Op("$or", any)
+}
+
+// parentMatch is the filter for the parent of a node, nil for a root.
+func (s references) parentMatch(n node) bson.D {
+	if up := s.parentNode(n); up != nil {
+		return s.namedMatch(*up)
+	}
+	return nil
+}
+
+// parentsMatch matches nothing if all nodes are roots.
+func (s references) parentsMatch(nodes []node) bson.D {
+	var ups []node
+	for _, n := range nodes {
+		if up := s.parentNode(n); up != nil {
+			ups = append(ups, *up)
+		}
+	}
+	return s.namedMatch(ups...)
+}
+
+// refTo is the value of refField in the children of parent, or in the roots for nil.
+func (s references) refTo(parent *node) any { return valueIn(s.fieldsUnder(parent), s.refField) }
+
+// siblingsMatch is the filter for the children of parent, or for the roots if parent is nil.
+func (s references) siblingsMatch(parent *node) bson.D {
+	switch roots := s.rootRefs(); {
+	case parent == nil && len(roots) > 1:
+		return expr.D(s.refField, expr.Op("$in", roots))
+	case parent != nil && s.keepsParent && s.noParent(parent.id): // not a node: this would match the roots
+		return s.idsMatch(nil)
+	}
+	return expr.D(s.refField, equal(s.refTo(parent)))
+}
+
+// rootRefs are the values that refField can have in a root.
+func (s references) rootRefs() bson.A {
+	if s.keepsParent {
+		return s.rootParents()
+	}
+	if s.o.SegmentField != "" {
+		return bson.A{nil, s.rootPath()}
+	}
+	return bson.A{nil}
+}
+
+func (s references) childrenMatch(n node) bson.D { return s.siblingsMatch(&n) }
+
+func (s references) rootsMatch() bson.D {
+	return append(s.siblingsMatch(nil), s.notBareRootsMatch()...)
+}
+
+// notBareRootsMatch are the conditions that tell roots from bare nodes, where both may lack the reference.
+func (s references) notBareRootsMatch() bson.D {
+	if s.derived != s.refField {
+		return nil
+	}
+	return s.notBareMatch()
+}
+
+// children by a path need the node first, because its path and segment make the path of its children.
+func (s references) children(id any) mongo.Pipeline {
+	if s.keepsParent {
+		match := expr.D(s.refField, equal(id))
+		if raw, ok := id.(bson.RawValue); ok {
+			match = s.siblingsMatch(&node{id: raw})
+		}
+		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, s.inOrder())
+	}
+	return slices.Concat(mongo.Pipeline{
+		expr.Op("$match", s.idMatch(id)),
+		expr.Op("$project", expr.D(fieldRef, s.refExpr())),
+		s.lookup(fieldRef, s.refField, s.inOrder()...),
+	}, unfold())
+}
+
+// siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
+// which all match then.
+func (s references) siblings(id any) mongo.Pipeline {
+	var among mongo.Pipeline
+	if match := s.notBareRootsMatch(); match != nil {
+		among = mongo.Pipeline{expr.Op("$match", match)}
+	}
+	self := mongo.Pipeline{expr.Op("$match", append(append(s.idMatch(id), s.noArrayMatch(s.refField)...), s.notBareRootsMatch()...))}
+	local := s.refField
+	if roots := s.rootRefs(); len(roots) > 1 {
+		local = fieldRef
+		ref := expr.IfNull(expr.Field(s.refField), nil)
+		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", ref, expr.Literal(roots)), expr.Literal(roots), bson.A{ref}))))
+	}
+	return slices.Concat(self, mongo.Pipeline{s.lookup(local, s.refField, append(among, s.inOrder()...)...)},
+		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(s.o.IDField, expr.Op("$ne", id)))})
+}
+
+// leaves looks for children of every node unless there are counts.
+func (s references) leaves() mongo.Pipeline {
+	switch {
+	case s.o.ChildCountField != "":
+		return mongo.Pipeline{expr.Op("$match", expr.D(s.o.ChildCountField, 0))}
+	case s.keepsParent:
+		return s.unreferenced(s.o.IDField, s.refField)
+	}
+	return s.unreferenced(fieldRef, s.refField, expr.Op("$match", s.notBareMatch()), expr.Op("$set", expr.D(fieldRef, s.refExpr())))
+}
+
+func (s references) roots() mongo.Pipeline {
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.rootsMatch())}, s.inOrder())
+}
+
+func (s references) sortedRoots() mongo.Pipeline {
+	return mongo.Pipeline{expr.Op("$match", append(s.rootsMatch(), s.noArrayMatch(s.refField)...)), s.sorting()}
+}
+
+func (s references) readRoots(ctx context.Context) ([]node, error) {
+	return s.aggregate(ctx, s.sortedRoots())
+}
+
+func (s references) rootWith(ctx context.Context, match bson.D) (node, error) {
+	return s.first(ctx, append(s.roots(), expr.Op("$match", match)))
+}
+
+// sortedChildren also finds bare children, where only the parent field names them.
+func (s references) sortedChildren(nodes []node) mongo.Pipeline {
+	refs, ids := bson.A{}, bson.A{}
+	for _, n := range nodes {
+		if s.checkUsable(n) == nil {
+			refs, ids = append(refs, s.refTo(&n)), append(ids, n.id)
+		}
+	}
+	match := expr.D(s.refField, anyOf(refs))
+	if s.derived == s.refField {
+		match = expr.Op("$or", bson.A{match, s.bareUnderMatch(anyOf(ids))})
+	}
+	return mongo.Pipeline{expr.Op("$match", match), s.sorting()}
+}
+
+// childrenByParent groups the result of sortedChildren by what the children name.
+func (s references) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
+	found, err := s.aggregate(ctx, s.sortedChildren(nodes))
+	if err != nil {
+		return nil, err
+	}
+	out, at := make([][]node, len(nodes)), map[string]int{}
+	for i, n := range nodes {
+		at[key(n.id)] = i
+		if s.o.SegmentField != "" {
+			at[s.refKey(n)] = i
+		}
+	}
+	for _, child := range found {
+		up, _ := s.parent(child)
+		if i, ok := at[s.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
+			out[i] = append(out[i], child)
+		}
+	}
+	return out, nil
+}
+
+func (s references) unconfirmed(n node, _ []*place) (up node, broken string) { return s.parent(n) }
+
+// prepareAdoption has nothing to write but the fields of the nodes, because these name their parents.
+func (s references) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+	return nil, false, e.readChildren(ctx, b)
+}
+
+// cut: a node has one parent, so no node outside leads into a cycle.
+func (s references) cut(node, *place) []mongo.WriteModel { return nil }
+
+// addChildren changes the count only, because it is the children that name the parent.
+func (s references) addChildren(children []bson.RawValue) bson.D {
+	return s.childCountBy(int64(len(children)))
+}
+
+func (s references) fieldsOf(parent *node, _ []node) bson.D { return s.fieldsUnder(parent) }
+
+// makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
+// way, and would be orphans.
+func (s references) makeRoot(n node) []mongo.WriteModel {
+	models := []mongo.WriteModel{update(s.idMatch(n.id), expr.Op("$set", s.fieldsUnder(nil)))}
+	if s.keepsParent || s.checkUsable(n) != nil {
+		return models
+	}
+	return append(models, s.updatesBelow(n, *s.child(n.id, n.segment, nil))...)
+}
+
+// checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
+// it would be wrong as well, and a move could close a cycle.
+func (s references) checkSound(n node) error {
+	if err := s.checkNotBare(n); err != nil {
+		return err
+	}
+	if s.tellsAncestors() && s.keepsParent {
+		above := s.above(n, n.id)
+		last := value.Null
+		if len(above) > 0 {
+			last = above[len(above)-1]
+		}
+		if !same(last, n.parent) {
+			return s.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
+				text(n.parent), s.derived, text(n.raw.Lookup(s.derived))))
+		}
+	}
+	return s.checkUsable(n)
+}
+
+// checkNotBare refuses a bare node: in these representations it is not adopted.
+func (s references) checkNotBare(n node) error {
+	if s.isBare(n.raw) {
+		return s.notAdopted(n.id)
+	}
+	return nil
+}
+
+func (s references) checkAdopted(_ context.Context, n node) error { return s.checkNotBare(n) }
+
+// checkWay: where the parent field has led to ancestors, nothing is missing.
+func (s references) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
+	if !bare || way > 1 && s.keepsParent {
+		return nil
+	}
+	return s.notAdopted(id)
+}
+
+// orphaned is the error for a node that names a parent that does not exist.
+func (s references) orphaned(n node) error {
+	return s.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(s.refField))))
+}
+
+// checkNoCycle refuses to put x under a parent, nil for none, that is x or lies below x. It reads only where the parent
+// does not say what is above it. IDs in its path are decoded to the type of x's ID, so that x is found above a node with an
+// ID of another type.
+func (s references) checkNoCycle(ctx context.Context, x node, parent *node) error {
+	var below bool
+	switch {
+	case parent == nil || s.numbered: // numbers.swap finds a cycle by the numbers
+		return nil
+	case !s.inherits:
+		return s.searchCycle(ctx, s, x, *parent)
+	case s.tellsAncestors():
+		below = same(parent.id, x.id) || holds(s.above(*parent, x.id), x.id)
+	default: // a path of segments
+		below = strings.HasPrefix(s.full(*parent), s.full(x))
+	}
+	if below {
+		return s.about(x.id, ErrCycle)
+	}
+	return nil
+}
+
+// allChildrenMatch is the filter for the children of nodes.
+func (s references) allChildrenMatch(nodes []node) bson.D {
+	refs := bson.A{}
+	for _, n := range nodes {
+		refs = append(refs, s.refTo(&n))
+	}
+	return append(expr.D(s.refField, anyOf(refs)), s.noArrayMatch(s.refField)...)
+}
