@@ -206,7 +206,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		}
 		parts, upserts := b.cut(groups)
 		if len(parts) == 0 {
-			return r, ctx.Err()
+			return r, nil
 		}
 		full, err := b.send(ctx, parts, upserts, &r)
 		if err != nil || full == nil {

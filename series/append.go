@@ -391,7 +391,7 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 			return r, b.refused
 		}
 	}
-	return r, ctx.Err()
+	return r, nil
 }
 
 // attempt sends blocks once and returns those to be sent again. The first time they go where place has put them, except in a

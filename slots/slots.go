@@ -290,7 +290,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		}
 		left = again
 	}
-	return r, ctx.Err()
+	return r, nil
 }
 
 // send sends the slots of documents once and counts them. It returns the groups to be sent again, and the server's
