@@ -98,8 +98,7 @@ func (t *transaction) fence(ctx context.Context) bool {
 		if answered {
 			return true
 		}
-		var server mongo.ServerError
-		if errors.Is(err, mongo.ErrClientDisconnected) || errors.As(err, &server) && server.HasErrorCode(codeUnauthorized) {
+		if errors.Is(err, mongo.ErrClientDisconnected) || fault.HasCode(err, codeUnauthorized) {
 			return false
 		}
 		if pauses.Wait(ctx) != nil {

@@ -12,15 +12,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// The server's codes and labels that say how a transaction goes on.
+// The server's codes that say how a transaction goes on.
 const (
 	codeUnauthorized     = 13
 	codeIllegalOperation = 20
 	codeWriteConflict    = 112
 	codeLifetimeExceeded = 290
-	labelTransient       = "TransientTransactionError"
-	labelRetryable       = "RetryableWriteError"
-	labelOverloaded      = "SystemOverloadedError"
 )
 
 // errEnded is the error of a function that has committed or aborted its transaction. What is stored is not known.
@@ -33,7 +30,7 @@ func Conflict(what string) error {
 		Code:    codeWriteConflict,
 		Name:    "WriteConflict",
 		Message: "the document changed while it was read",
-		Labels:  []string{labelTransient},
+		Labels:  []string{fault.LabelTransient},
 	})
 }
 
@@ -47,14 +44,13 @@ func Conflicted(err error) bool {
 // transient reports whether the transaction is run again after this error. If a new connection ends during its login,
 // the driver adds no label and does not try another.
 func transient(err error) bool {
-	return labelled(err, labelTransient) || unlabelledConflict(err) || expired(err) || fault.Unconnected(err)
+	return labelled(err, fault.LabelTransient) || unlabelledConflict(err) || expired(err) || fault.Unconnected(err)
 }
 
 // expired reports whether the server ended a transaction during a command because it took too long. Such an error
 // has no label.
 func expired(err error) bool {
-	var server mongo.ServerError
-	return errors.As(err, &server) && server.HasErrorCode(codeLifetimeExceeded)
+	return fault.HasCode(err, codeLifetimeExceeded)
 }
 
 // labelled reports whether err has a label. When the driver finds no server on which to retry a commit, it returns the
@@ -68,7 +64,7 @@ func labelled(err error, label string) bool {
 // that, and those of snapshots with other codes.
 func unlabelledConflict(err error) bool {
 	var server mongo.ServerError
-	return errors.As(err, &server) && !server.HasErrorLabel(labelTransient) &&
+	return errors.As(err, &server) && !server.HasErrorLabel(fault.LabelTransient) &&
 		(server.HasErrorCode(codeWriteConflict) || strings.Contains(server.Error(), "could not serialize access"))
 }
 
@@ -89,7 +85,7 @@ func cut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 func unanswered(err error) bool {
 	return err != nil && !aborted(err) &&
 		(fault.Unanswered(err) || fault.Unconnected(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
-			labelled(err, labelTransient) || labelled(err, labelRetryable) || labelled(err, labelOverloaded))
+			labelled(err, fault.LabelTransient) || labelled(err, fault.LabelRetryable) || labelled(err, fault.LabelOverloaded))
 }
 
 // aborted reports whether err is an answer to a commit, and says that the transaction was aborted. The labels
@@ -98,8 +94,8 @@ func unanswered(err error) bool {
 // that is done.
 func aborted(err error) bool {
 	var server mongo.CommandError
-	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && !labelled(err, labelOverloaded) &&
-		(labelled(err, labelTransient) || unlabelledConflict(err))
+	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && !labelled(err, fault.LabelOverloaded) &&
+		(labelled(err, fault.LabelTransient) || unlabelledConflict(err))
 }
 
 // decided reports whether err, of a command that ends a transaction, answers it. A server that is overloaded or

@@ -248,13 +248,16 @@ func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
 	return out, err
 }
 
+// shardKeyNotFound is the server's code for a filter without the shard key.
+const shardKeyNotFound = 61
+
 func fateOf(e mongo.BulkWriteError) Fate {
 	switch {
 	case mongo.IsDuplicateKeyError(e):
 		return Taken
-	case e.HasErrorCode(17419) || e.HasErrorCode(17420) || e.HasErrorCode(10334):
+	case fault.Outgrown(e):
 		return TooLarge
-	case e.HasErrorCode(61): // ShardKeyNotFound
+	case e.HasErrorCode(shardKeyNotFound):
 		return Unkeyed
 	case fault.Refused(e):
 		return Refused
