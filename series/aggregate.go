@@ -12,7 +12,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
@@ -257,10 +256,10 @@ func stats(n *pack.Tally, v timeseries.Value) (out timeseries.ValueStats) {
 	}
 	out.Count = n.Count
 	if v.Sum != "" {
-		out.Sum = number.Decimal(n.Sum.Decimal())
+		out.Sum = timeseries.NumberOf(value.Decimal(n.Sum.Decimal()))
 	}
 	if v.Squares != "" {
-		out.Squares = number.Decimal(n.Squares.Decimal())
+		out.Squares = timeseries.NumberOf(value.Decimal(n.Squares.Decimal()))
 	}
 	if v.Min != "" {
 		out.Min = n.Min
