@@ -148,7 +148,7 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 	}
 	opts := options.Find().SetSort(expr.D(c.Start, 1)).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
-		for doc, err := range windows.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
+		for doc, err := range windows.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
 			if err != nil {
 				yield(part{}, err)
 				return

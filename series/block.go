@@ -119,14 +119,14 @@ func (b *block) withNewMark() bson.Raw {
 // an append.
 func (c *store) roomFor(b *block) bson.Raw {
 	sharded := c.sharded.Load()
-	filter := c.One(b.Place, b.seq, sharded)
+	filter := c.NumberFilter(b.Place, b.seq, sharded)
 	compare := func(field, op string, n int64) {
 		filter.Open(field)
 		filter.Int(op, n)
 		filter.Close()
 	}
 	if !b.hasRoom && !sharded { // a shard key is no array
-		c.Alone(filter, b.Place)
+		c.AddPlaceNoArrays(filter, b.Place)
 	}
 	if !b.hasRoom || c.opts.BatchField != "" {
 		compare(c.opts.CountField, "$lt", int64(b.fullAt))

@@ -71,7 +71,7 @@ func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Ta
 			}
 		}
 		t.Sort()
-		done, err := fault.One(c.Coll.UpdateOne(ctx, c.Itself(doc, c.Guards...), append(c.compacted(doc, t), c.recounted(t)...)))
+		done, err := fault.One(c.Coll.UpdateOne(ctx, c.UnchangedFilter(doc, c.Guards...), append(c.compacted(doc, t), c.recounted(t)...)))
 		switch {
 		case err != nil:
 			return err
@@ -86,7 +86,7 @@ func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Ta
 
 // holding finds the document in a window that holds a measurement at a time.
 func (c *store) holding(ctx context.Context, p windows.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
-	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), c.Within(p)) {
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), c.PlaceFilter(p)) {
 		if err != nil {
 			return nil, nil, 0, err
 		}

@@ -108,10 +108,10 @@ func (c *store) readWindows(ctx context.Context, blocks []*block) (map[string]*w
 		ids = append(ids, b.id)
 		if found[b.Key] == nil {
 			found[b.Key] = &windowState{newest: -1, held: map[int64]bool{}}
-			wanted = append(wanted, c.Since(b.Place, b.fullBelow))
+			wanted = append(wanted, c.PlaceFilterFrom(b.Place, b.fullBelow))
 		}
 		if c.opts.BatchField != "" {
-			wanted = append(wanted, append(c.Within(b.Place), expr.Element(c.batchID(), b.id)))
+			wanted = append(wanted, append(c.PlaceFilter(b.Place), expr.Element(c.batchID(), b.id)))
 		}
 	}
 	fields := append(c.Keys(), expr.Element(c.opts.CountField, 1), expr.Element(c.opts.BytesField, 1))
