@@ -123,11 +123,13 @@ func sharding(ctx context.Context, db *mongo.Database, name string) (*Sharding, 
 	return &Sharding{name, entry.Key, entry.Unique, true}, err
 }
 
+// namespaceNotFound is the server's code for a collection that does not exist.
+const namespaceNotFound = 26
+
 // shard shards a collection. A unique index on the key must exist already.
 func (s *Sharding) shard(ctx context.Context, db *mongo.Database) error {
 	specs, err := db.Collection(s.Collection).Indexes().ListSpecifications(ctx)
-	var server mongo.ServerError
-	if errors.As(err, &server) && server.HasErrorCode(26) { // no such collection
+	if fault.HasCode(err, namespaceNotFound) {
 		specs, err = nil, nil
 	}
 	if err != nil {

@@ -115,7 +115,7 @@ func (b *Buckets[ID, M]) ShardKey() map[string]bson.D {
 // Filter selects the bucket documents that can hold measurements of series at or after from and before to.
 // A zero time sets no limit. It uses the index {series, start}.
 func (b *Buckets[ID, M]) Filter(series ID, from, to time.Time) bson.D {
-	return b.core.Filter(series, from, to)
+	return b.core.RangeFilter(series, from, to)
 }
 
 func (c *arrays) idPath() string { return c.opts.ArrayField + "." + c.opts.IDField }

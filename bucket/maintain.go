@@ -22,7 +22,7 @@ import (
 // compared them with its fields.
 func (b *Buckets[ID, M]) measured() (paths []string) {
 	c := b.core
-	if !windows.Any[M](c.Codec) {
+	if !windows.AnyField[M](c.Codec) {
 		return nil
 	}
 	for _, v := range c.opts.Values {

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -101,21 +102,21 @@ func (t *tally) sum(digits bool) timeseries.Number {
 	case digits || t.decimal:
 		return decimal(&t.total)
 	case t.double:
-		return number.Double(t.doubles + float64(t.ints))
+		return timeseries.NumberOf(value.Double(t.doubles + float64(t.ints)))
 	case t.long || t.ints > math.MaxInt32 || t.ints < math.MinInt32:
-		return number.Int64(t.ints)
+		return timeseries.NumberOf(value.Int64(t.ints))
 	}
-	return number.Int32(int32(t.ints))
+	return timeseries.NumberOf(value.Int32(int32(t.ints)))
 }
 
 // decimal rounds to a Decimal128.
 func decimal(x *big.Float) timeseries.Number {
 	if d, err := bson.ParseDecimal128(x.Text('g', 34)); err == nil {
-		return number.Decimal(d)
+		return timeseries.NumberOf(value.Decimal(d))
 	}
 	// Beyond the exponents.
 	mantissa, exponent, _ := strings.Cut(x.Text('e', 33), "e")
 	digits, _ := new(big.Int).SetString(strings.Replace(mantissa, ".", "", 1), 10)
 	n, _ := strconv.Atoi(exponent)
-	return number.Decimal(number.Rounded(digits, n-33))
+	return timeseries.NumberOf(value.Decimal(number.Rounded(digits, n-33)))
 }

@@ -67,7 +67,7 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 //
 // Cost: 2 round trips.
 func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error) {
-	all := c.Filter(series, time.Time{}, time.Time{})
+	all := c.RangeFilter(series, time.Time{}, time.Time{})
 	newest, err := windows.First(windows.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
 		options.Find().SetSort(expr.D(c.Start, -1)).SetLimit(1).SetProjection(expr.D(c.Start, 1))))
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error)
 func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 	// The newest bucket that is not empty names the window; the measurement can be in any bucket of it.
 	c := b.core
-	all := c.Filter(series, time.Time{}, time.Time{})
+	all := c.RangeFilter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
 		expr.Op("$match", append(all, expr.Element(c.opts.CountField, expr.Op("$gt", 0)))),
 		expr.Op("$sort", expr.D(c.Start, -1)),
@@ -163,9 +163,9 @@ func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, 
 		return nil, err
 	}
 	p := c.At(raw, at.UnixMilli())
-	filter, skip := append(expr.D("_id", c.ID(p, n)), c.Within(p)...), int64(0)
+	filter, skip := append(expr.D("_id", c.ID(p, n)), c.PlaceFilter(p)...), int64(0)
 	if n < 0 {
-		filter, skip = c.Since(p, 0), -n-1
+		filter, skip = c.PlaceFilterFrom(p, 0), -n-1
 	}
 	return windows.First(windows.Find(ctx, c.Coll, filter, options.Find().SetSort(expr.D("_id", -1)).SetSkip(skip).
 		SetLimit(1).SetProjection(fields)))
@@ -181,7 +181,7 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 		// A field that is not an array is kept, for the error that names the bucket.
 		measurements = expr.Cond(expr.Op("$isArray", field), cut, field)
 	}
-	filter, sort := c.Filter(series, from, to), expr.D(c.Start, 1)
+	filter, sort := c.RangeFilter(series, from, to), expr.D(c.Start, 1)
 	fields := expr.D(c.Start, 1, c.opts.ArrayField, measurements)
 	return windows.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
 }
@@ -293,7 +293,7 @@ func (b *Buckets[ID, M]) AggregateWindowsPipeline(series ID, from, to time.Time)
 // partials are stages that give the aggregates of each bucket at their paths, over its measurements in the
 // range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
-	pipeline := mongo.Pipeline{expr.Op("$match", c.Filter(series, from, to))}
+	pipeline := mongo.Pipeline{expr.Op("$match", c.RangeFilter(series, from, to))}
 	if cut := c.inside(from, to, nil); cut != nil {
 		pipeline = append(pipeline, expr.Op("$set", expr.D("~cut", cut)), expr.Op("$set", c.recut))
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -296,7 +295,7 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	s.Flag = on && moved
 	outside := doc.Lookup(c.o.OutsideField)
 	s.Outside, s.Counted = outside.AsInt64OK()
-	s.Counted = s.Counted && value.Key(outside) == value.Key(number.Int64(s.Outside).Raw())
+	s.Counted = s.Counted && value.Key(outside) == value.Key(value.Int64(s.Outside))
 	if !s.Flag || s.Outside <= 0 {
 		return s, errNotAdopted
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
@@ -149,7 +148,7 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 	}
 	opts := options.Find().SetSort(expr.D(c.Start, 1)).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
-		for doc, err := range windows.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
+		for doc, err := range windows.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
 			if err != nil {
 				yield(part{}, err)
 				return
@@ -257,10 +256,10 @@ func stats(n *pack.Tally, v timeseries.Value) (out timeseries.ValueStats) {
 	}
 	out.Count = n.Count
 	if v.Sum != "" {
-		out.Sum = number.Decimal(n.Sum.Decimal())
+		out.Sum = timeseries.NumberOf(value.Decimal(n.Sum.Decimal()))
 	}
 	if v.Squares != "" {
-		out.Squares = number.Decimal(n.Squares.Decimal())
+		out.Squares = timeseries.NumberOf(value.Decimal(n.Squares.Decimal()))
 	}
 	if v.Min != "" {
 		out.Min = n.Min

@@ -33,7 +33,7 @@ const (
 // because New has compared Options.Values with its fields.
 func (s *Series[ID, M]) measured() (paths []string) {
 	c := s.core
-	if !windows.Any[M](c.Codec) {
+	if !windows.AnyField[M](c.Codec) {
 		return nil
 	}
 	for _, v := range c.opts.Values {

@@ -52,7 +52,7 @@ func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (
 					continue
 				}
 				t.Sort()
-				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.Itself(doc, c.opts.MarkField, c.opts.RevisionField)).SetUpdate(c.compacted(doc, t)))
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.UnchangedFilter(doc, c.opts.MarkField, c.opts.RevisionField)).SetUpdate(c.compacted(doc, t)))
 			}
 			return maintain.Rewrite(ctx, c.Coll, models, w, result)
 		})

@@ -71,7 +71,7 @@ func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Ta
 			}
 		}
 		t.Sort()
-		done, err := fault.One(c.Coll.UpdateOne(ctx, c.Itself(doc, c.Guards...), append(c.compacted(doc, t), c.recounted(t)...)))
+		done, err := fault.One(c.Coll.UpdateOne(ctx, c.UnchangedFilter(doc, c.Guards...), append(c.compacted(doc, t), c.recounted(t)...)))
 		switch {
 		case err != nil:
 			return err
@@ -86,7 +86,7 @@ func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Ta
 
 // holding finds the document in a window that holds a measurement at a time.
 func (c *store) holding(ctx context.Context, p windows.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
-	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), c.Within(p)) {
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), c.PlaceFilter(p)) {
 		if err != nil {
 			return nil, nil, 0, err
 		}
@@ -140,7 +140,7 @@ func (d derived) agrees(have bson.RawValue) bool {
 // derived are the count of a table and the aggregates that Options.Values ask for.
 func (c *store) derived(t *pack.Table) []derived {
 	rows := len(t.Times)
-	out := append(make([]derived, 0, 1+7*len(c.opts.Values)), derived{path: c.opts.CountField, op: "$inc", want: number.Int32(int32(rows)).Raw()})
+	out := append(make([]derived, 0, 1+7*len(c.opts.Values)), derived{path: c.opts.CountField, op: "$inc", want: value.Int32(int32(rows))})
 	for i, v := range c.opts.Values {
 		n := t.Tally(v.Field, 0, rows, c.parts[i])
 		add := func(d derived) {
@@ -151,9 +151,9 @@ func (c *store) derived(t *pack.Table) []derived {
 				out = append(out, d)
 			}
 		}
-		add(derived{path: v.Count, op: "$inc", want: number.Int32(int32(n.Count)).Raw()})
-		add(derived{path: v.Sum, op: "$inc", want: number.Decimal(n.Sum.Decimal()).Raw(), of: n})
-		add(derived{path: v.Squares, op: "$inc", want: number.Decimal(n.Squares.Decimal()).Raw(), of: n, square: true})
+		add(derived{path: v.Count, op: "$inc", want: value.Int32(int32(n.Count))})
+		add(derived{path: v.Sum, op: "$inc", want: value.Decimal(n.Sum.Decimal()), of: n})
+		add(derived{path: v.Squares, op: "$inc", want: value.Decimal(n.Squares.Decimal()), of: n, square: true})
 		add(derived{path: v.Min, op: "$min", want: n.Min.Raw()})
 		add(derived{path: v.Max, op: "$max", want: n.Max.Raw()})
 		add(derived{path: v.First, op: "$min", want: sample(n.First)})

@@ -215,7 +215,7 @@ func (g *gatherer) flush(ctx context.Context) (result mongopatterns.Result, refu
 	g.writing.Lock()
 	defer g.writing.Unlock()
 	g.mu.Lock()
-	g.keep(append(g.left, g.waiting.sealed()...))
+	g.keep(append(g.left, g.waiting.packedBlocks()...))
 	g.waiting, g.flushed = &batch{store: g.store}, time.Now()
 	g.mu.Unlock()
 	if len(g.left) == 0 {

@@ -70,7 +70,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 		return m, err
 	}
 	start := c.Start
-	filter := append(c.Filter(series, time.Time{}, time.Time{}), expr.Element(c.opts.CountField, expr.Op("$gt", 0)))
+	filter := append(c.RangeFilter(series, time.Time{}, time.Time{}), expr.Element(c.opts.CountField, expr.Op("$gt", 0)))
 	docs, err := cursor.Collect(windows.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
 		SetSort(expr.D(start, -1)).SetLimit(2)))
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 			more := yield(w, err)
 			return more && err == nil
 		}
-		for doc, err := range windows.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
+		for doc, err := range windows.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
 			if err != nil {
 				yield(nil, err)
 				return

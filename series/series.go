@@ -141,5 +141,5 @@ func (s *Series[ID, M]) ShardKey() map[string]bson.D {
 // Filter selects the documents that can hold measurements of series at or after from and before to. A zero
 // time sets no limit. It uses the index {series, start}.
 func (s *Series[ID, M]) Filter(series ID, from, to time.Time) bson.D {
-	return s.core.Filter(series, from, to)
+	return s.core.RangeFilter(series, from, to)
 }

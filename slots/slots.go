@@ -161,7 +161,7 @@ func (s *Slots[ID, M]) ShardKey() map[string]bson.D {
 // Filter selects the documents that can hold slots of series at or after from and before to. A zero time
 // sets no limit.
 func (s *Slots[ID, M]) Filter(series ID, from, to time.Time) bson.D {
-	return s.core.Filter(series, from, to)
+	return s.core.RangeFilter(series, from, to)
 }
 
 // Path returns the field of the slot that holds t, in the document of its window, such as "data.15.4". For a time
@@ -290,7 +290,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		}
 		left = again
 	}
-	return r, ctx.Err()
+	return r, nil
 }
 
 // send sends the slots of documents once and counts them. It returns the groups to be sent again, and the server's
@@ -327,7 +327,7 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 // comes several times it stores the last item.
 func (g *grid) upsert(d *group) windows.Upsert {
 	filter, update, last := codec.Build(128), codec.Build(256), map[string]int{}
-	g.Where(filter, d.Place)
+	g.AddPlace(filter, d.Place)
 	for i, it := range d.Of.items {
 		last[it.path] = i
 	}
@@ -364,7 +364,7 @@ func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err 
 		return err
 	}
 	path := g.path(t)
-	result, err := fault.One(g.Coll.UpdateOne(ctx, append(g.Within(p), expr.Element(path, expr.Op("$exists", true))),
+	result, err := fault.One(g.Coll.UpdateOne(ctx, append(g.PlaceFilter(p), expr.Element(path, expr.Op("$exists", true))),
 		expr.Op("$unset", expr.D(path, ""))))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
@@ -385,7 +385,7 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	if err != nil {
 		return m, err
 	}
-	doc, err := windows.First(windows.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
+	doc, err := windows.First(windows.Find(ctx, g.Coll, g.PlaceFilter(p), options.Find().SetLimit(1).
 		SetProjection(expr.D("_id", 0, "m", expr.Field(g.path(t))))))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		err = g.misfiled(ctx, p.Series)
@@ -435,7 +435,7 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 	}
 	return func(yield func(bson.Raw, error) bool) {
 		found := false
-		for doc, err := range windows.Find(ctx, g.Coll, g.Filter(raw, from, to), options.Find().
+		for doc, err := range windows.Find(ctx, g.Coll, g.RangeFilter(raw, from, to), options.Find().
 			SetSort(expr.D(g.Start, 1)).SetProjection(g.projection(from, to))) {
 			found = true
 			if !yield(doc, err) {
@@ -524,7 +524,7 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 		return slot, err
 	}
 	for before := (time.Time{}); ; {
-		newest, err := windows.First(windows.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
+		newest, err := windows.First(windows.Find(ctx, g.Coll, g.RangeFilter(raw, time.Time{}, before), options.Find().SetLimit(1).
 			SetSort(expr.D(g.Start, -1)).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err != nil {
 			return slot, err
@@ -678,7 +678,7 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 	if g.End != "" && !later {
 		put(g.End, g.EndOf(p.End), false)
 	}
-	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.Within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
+	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.PlaceFilter(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }
 
 // Adopt converts documents of slots whose start is stored as a string, such as "2021-07-05 00:00:00",
@@ -741,7 +741,7 @@ func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) 
 	}
 	var deletes, updates []mongo.WriteModel
 	for _, c := range converted {
-		deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.Itself(c.doc)))
+		deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.UnchangedFilter(c.doc)))
 		updates = append(updates, g.bring(c.doc, c.to, false))
 	}
 	done, err := fault.Many(g.Coll.BulkWrite(ctx, append(deletes, updates...)))

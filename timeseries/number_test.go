@@ -6,9 +6,11 @@ import (
 	"math/big"
 	"testing"
 
-	"github.com/mongopatterns/mongopatterns/internal/number"
-	"github.com/mongopatterns/mongopatterns/timeseries"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 func TestNumber(t *testing.T) {
@@ -18,8 +20,8 @@ func TestNumber(t *testing.T) {
 		text, json string
 		float      float64
 	}{
-		{timeseries.Number{}, "", "null", math.NaN()}, {number.Int32(-3), "-3", "-3", -3}, {number.Int64(1 << 60), "1152921504606846976", "1152921504606846976", 1 << 60},
-		{number.Double(2.5), "2.5", "2.5", 2.5}, {number.Double(math.Inf(1)), "+Inf", "null", math.Inf(1)}, {number.Decimal(d), "1.5", "1.5", 1.5},
+		{timeseries.Number{}, "", "null", math.NaN()}, {of(int32(-3)), "-3", "-3", -3}, {of(int64(1 << 60)), "1152921504606846976", "1152921504606846976", 1 << 60},
+		{of(2.5), "2.5", "2.5", 2.5}, {of(math.Inf(1)), "+Inf", "null", math.Inf(1)}, {of(d), "1.5", "1.5", 1.5},
 		{timeseries.NumberOf(bson.RawValue{Type: bson.TypeNull}), "", "null", math.NaN()},
 	} {
 		text, err := json.Marshal(c.n)
@@ -29,11 +31,11 @@ func TestNumber(t *testing.T) {
 	}
 	parse := func(s string) timeseries.Number {
 		d, _ := bson.ParseDecimal128(s)
-		return number.Decimal(d)
+		return of(d)
 	}
-	ascending := []timeseries.Number{number.Int64(math.MinInt64), number.Double(-1.5), number.Int32(-1), parse("-0.5"), number.Int32(0), number.Double(0.1),
-		parse("0.25"), number.Double(0.5), number.Int64(1), parse("1.5"), number.Int32(2), number.Int32(3), number.Double(1 << 53), number.Int64(1<<53 + 1),
-		number.Int64(1<<60 - 1), number.Int64(1 << 60), parse("1E+30")}
+	ascending := []timeseries.Number{of(int64(math.MinInt64)), of(-1.5), of(int32(-1)), parse("-0.5"), of(int32(0)), of(0.1),
+		parse("0.25"), of(0.5), of(int64(1)), parse("1.5"), of(int32(2)), of(int32(3)), of(float64(1 << 53)), of(int64(1<<53 + 1)),
+		of(int64(1<<60 - 1)), of(int64(1 << 60)), parse("1E+30")}
 	for i, a := range ascending {
 		for j, b := range ascending {
 			if a.Less(b) != (i < j) {
@@ -54,8 +56,8 @@ func TestVariance(t *testing.T) {
 			square := big.NewInt(n)
 			squares.Add(square.Mul(square, square), 0)
 		}
-		return timeseries.ValueStats{Count: int64(len(numbers)), Min: number.Int64(low), Max: number.Int64(high),
-			Sum: number.Decimal(sum.Decimal()), Squares: number.Decimal(squares.Decimal())}
+		return timeseries.ValueStats{Count: int64(len(numbers)), Min: of(low), Max: of(high),
+			Sum: of(sum.Decimal()), Squares: of(squares.Decimal())}
 	}
 	around := func(mean int64) (out []int64) {
 		for i := range int64(11) {
@@ -87,3 +89,6 @@ func TestVariance(t *testing.T) {
 		t.Error("a variance without squares")
 	}
 }
+
+// of is a Go value of a numeric type as a Number.
+func of(v any) timeseries.Number { return timeseries.NumberOf(value.Of(v)) }

@@ -318,8 +318,7 @@ func merged(base, now *current, changes []diff.Field) []diff.Field {
 // with a value of another type. Then revise reads what is stored, and merges the changes into that.
 func (d *store) revise(ctx context.Context, base *current, changes []diff.Field, by stamp) (*current, error) {
 	next, err := d.write(ctx, base, changes, by)
-	var server mongo.ServerError
-	if txn.Running(ctx) || !errors.As(err, &server) || !server.HasErrorCode(codePathNotViable) {
+	if txn.Running(ctx) || !fault.HasCode(err, codePathNotViable) {
 		return next, err
 	}
 	now, err := d.primary.get(ctx, base.id)

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 )
 
@@ -44,9 +45,7 @@ func decodesItself(t reflect.Type, registry *bson.Registry) bool {
 	if registry == nil {
 		return implements(t, reflect.TypeFor[bson.Unmarshaler](), reflect.TypeFor[bson.ValueUnmarshaler]())
 	}
-	own, err := registry.LookupDecoder(t)
-	driver, failed := bson.NewRegistry().LookupDecoder(reflect.TypeFor[struct{}]())
-	return err != nil || failed != nil || t.Kind() != reflect.Struct || reflect.TypeOf(own) != reflect.TypeOf(driver)
+	return t.Kind() != reflect.Struct || !(codec.Codec{Registry: registry}).DecodesByFields(t)
 }
 
 // codesItself reports whether a type, or a type inside it, has its own codec.

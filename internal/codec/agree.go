@@ -49,8 +49,7 @@ func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...ref
 		return nil
 	}
 	got, err := documents(mongo.NewSessionContext(ctx, nil), coll, sent)
-	var server mongo.ServerError
-	if errors.As(err, &server) && (server.HasErrorCode(unknownStage) || server.HasErrorCode(notInStableAPI)) {
+	if fault.HasCode(err, unknownStage, notInStableAPI) {
 		return nil
 	}
 	if errors.As(err, new(mongo.MarshalError)) { // what the driver's registry has encoded

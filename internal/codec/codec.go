@@ -199,6 +199,13 @@ func (c Codec) Condition(v any) any {
 	return value.Equal(raw)
 }
 
+// Refused is a value that makes the driver refuse the filter or pipeline around it, with this reason. Functions that
+// build these and return no error put it in place of what they refuse.
+type Refused struct{ Reason error }
+
+// MarshalBSONValue implements bson.ValueMarshaler.
+func (r Refused) MarshalBSONValue() (byte, []byte, error) { return 0, nil, r.Reason }
+
 // ID encodes an _id or a reference to one. A value that cannot be an _id is an ErrInvalid, which calls it
 // what.
 func (c Codec) ID(what string, id any) (bson.RawValue, error) {

@@ -1,10 +1,9 @@
 package codec
 
 import (
-	"fmt"
+	"cmp"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -67,50 +66,59 @@ type described struct {
 
 var structs sync.Map // of described to *Struct, with the driver's registry
 
-func (c Codec) describe(t reflect.Type) *Struct {
+// encodesByFields reports whether the driver encodes a struct type, field by field. It is false for a type with methods of
+// its own for that, or an encoder in the registry.
+func (c Codec) encodesByFields(t reflect.Type) bool {
 	encoder, err := c.registry().LookupEncoder(t)
-	if err != nil || reflect.TypeOf(encoder) != reflect.TypeOf(structEncoder) {
-		return nil
-	}
+	return err == nil && reflect.TypeOf(encoder) == reflect.TypeOf(structEncoder)
+}
+
+// DecodesByFields reports whether the driver decodes a struct type, field by field, as encodesByFields.
+func (c Codec) DecodesByFields(t reflect.Type) bool {
 	decoder, err := c.registry().LookupDecoder(t)
-	if err != nil || reflect.TypeOf(decoder) != reflect.TypeOf(structDecoder) {
+	return err == nil && reflect.TypeOf(decoder) == reflect.TypeOf(structDecoder)
+}
+
+// describe is Struct without the cache.
+func (c Codec) describe(t reflect.Type) *Struct {
+	if !c.encodesByFields(t) || !c.DecodesByFields(t) {
 		return nil
 	}
 	s := &Struct{}
 	for i := range t.NumField() {
-		f := t.Field(i)
-		if !f.IsExported() {
-			continue
-		}
-		tag := c.tag(f)
-		name, flags, _ := strings.Cut(tag, ",")
-		own := Field{Name: name, Type: f.Type, Index: []int{i}, Flags: flags}
-		switch {
-		case tag == "-":
-			continue
-		case own.has("inline") && f.Type.Kind() == reflect.Map:
-			s.Inline = &own
-			continue
-		case own.has("inline"):
-			inner := c.Struct(f.Type)
-			if inner == nil {
-				return nil
-			}
-			for _, below := range inner.Fields {
-				below.Index = append([]int{i}, below.Index...)
-				if !s.add(below) {
-					return nil
-				}
-			}
-			continue
-		case name == "":
-			own.Name = strings.ToLower(f.Name)
-		}
-		if !s.add(own) {
+		if f := t.Field(i); f.IsExported() && !c.addField(s, i, f) {
 			return nil
 		}
 	}
 	return s
+}
+
+// addField adds field i of a type. It returns false if how the type is stored is not known, or the driver refuses it.
+func (c Codec) addField(s *Struct, i int, f reflect.StructField) bool {
+	tag := c.tag(f)
+	if tag == "-" {
+		return true
+	}
+	name, flags, _ := strings.Cut(tag, ",")
+	own := Field{Name: cmp.Or(name, strings.ToLower(f.Name)), Type: f.Type, Index: []int{i}, Flags: flags}
+	if !own.has("inline") {
+		return s.add(own)
+	}
+	if f.Type.Kind() == reflect.Map {
+		s.Inline = &own
+		return true
+	}
+	inner := c.Struct(f.Type)
+	if inner == nil {
+		return false
+	}
+	for _, below := range inner.Fields {
+		below.Index = append([]int{i}, below.Index...)
+		if !s.add(below) {
+			return false
+		}
+	}
+	return true
 }
 
 // tag is the tag of a field that the driver reads.
@@ -197,36 +205,35 @@ func (c Codec) CheckKept(t reflect.Type, paths ...string) error {
 	return nil
 }
 
+// omits reports whether a zero at a path is not stored.
 func (c Codec) omits(t reflect.Type, path string) bool {
 	_, f, below := c.first(t, path)
 	if f == nil {
 		return false
 	}
-	if f.has("omitempty") || c.BSON != nil && c.BSON.OmitEmpty {
-		switch zeroer := f.Type.Implements(reflect.TypeFor[bson.Zeroer]()); f.Type.Kind() {
-		case reflect.Interface:
-			// Only of an interface with an encoder, such as any, the driver looks at the interface and not at the value in
-			// it. Null and missing are the same to the packages.
-			if _, err := c.registry().LookupEncoder(f.Type); err != nil {
-				return true
-			}
-		case reflect.Pointer: // the driver asks IsZero behind a pointer, too; but a zero time or ObjectID is no value, as nil
-			if zeroer && f.Type != reflect.TypeFor[*time.Time]() && f.Type != reflect.TypeFor[*bson.ObjectID]() {
-				return true
-			}
-		case reflect.Struct:
-			if zeroer || c.BSON != nil && c.BSON.OmitZeroStruct {
-				return true
-			}
-		case reflect.Array: // the driver looks at the length
-			if zeroer || f.Type.Len() == 0 {
-				return true
-			}
-		default:
-			return true
-		}
+	if (f.has("omitempty") || c.BSON != nil && c.BSON.OmitEmpty) && c.zeroIsEmpty(f.Type) {
+		return true
 	}
 	return below != "" && c.inside().omits(f.Type, below)
+}
+
+// zeroIsEmpty reports whether the driver takes a zero of a type for empty, and a package does not take it for no value.
+func (c Codec) zeroIsEmpty(t reflect.Type) bool {
+	zeroer := t.Implements(reflect.TypeFor[bson.Zeroer]())
+	switch t.Kind() {
+	case reflect.Interface:
+		// Only of an interface with an encoder, such as any, the driver looks at the interface and not at the value in it.
+		// Null and missing are the same to the packages.
+		_, err := c.registry().LookupEncoder(t)
+		return err != nil
+	case reflect.Pointer: // the driver asks IsZero behind a pointer, too; but a zero time or ObjectID is no value, as nil
+		return zeroer && t != reflect.TypeFor[*time.Time]() && t != reflect.TypeFor[*bson.ObjectID]()
+	case reflect.Struct:
+		return zeroer || c.BSON != nil && c.BSON.OmitZeroStruct
+	case reflect.Array: // the driver looks at the length
+		return zeroer || t.Len() == 0
+	}
+	return true
 }
 
 // inside is the codec of what is inside a field: the option OmitEmpty is only for the fields of the document itself.
@@ -245,108 +252,6 @@ func (c Codec) CheckMore(what string, t reflect.Type) error {
 		return fault.Invalid("%s: %v could not be read, because its inline %v cannot hold every field: make it a map[string]any", what, t, s.Inline.Type)
 	}
 	return c.CheckDocuments(what, t)
-}
-
-// CheckOrder refuses a type of IDs, keys or other compared values that contains a map: Go encodes maps in random
-// order, and the server compares documents field by field.
-func CheckOrder[T any](what string) error {
-	if t := reflect.TypeFor[T](); holds(t) == always {
-		return fault.Invalid("%s: %v contains a map, whose fields have a random order: use a struct or bson.D", what, t)
-	}
-	return nil
-}
-
-// Ordered is CheckOrder for a value: a map of one field has an order.
-func Ordered(v any) error {
-	if v == nil || holds(reflect.TypeOf(v)) == never || !shuffled(reflect.ValueOf(v)) {
-		return nil
-	}
-	return fault.Invalid("%T contains a map of several fields, which have a random order: use a struct or bson.D", v)
-}
-
-// OrderedIn is Ordered for the argument of a stage, such as "$match" for a filter, or a pipeline, without a stage. It
-// takes maps whose order means nothing: the fields of a filter, of its operators, and of stages that compute fields.
-func OrderedIn(stage string, v any) error {
-	if !shuffledIn(stage, reflect.ValueOf(v)) {
-		return nil
-	}
-	return fault.Invalid("it contains a map of several fields, which have a random order, where the order matters: use bson.D")
-}
-
-// Stored is Document for a document that is inserted. The values at these paths and its _id will be compared, so they
-// must have an order.
-func (c Codec) Stored(document any, paths ...string) (bson.Raw, error) {
-	raw, err := c.Document(document)
-	if err != nil || holds(reflect.TypeOf(document)) == never {
-		return raw, err
-	}
-	for _, path := range append(paths, "_id") {
-		if path != "" && c.shuffledAt(reflect.ValueOf(document), path) {
-			return nil, fault.Invalid("%q contains a map of several fields, which have a random order: use a struct or bson.D", path)
-		}
-	}
-	return raw, nil
-}
-
-// shuffledAt is shuffled for the values at a path. Those of a type with an encoding of its own have an order.
-func (c Codec) shuffledAt(v reflect.Value, path string) bool {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		v = v.Elem()
-	}
-	if !v.IsValid() || path == "" {
-		return shuffled(v)
-	}
-	if holds(v.Type()) == never {
-		return false
-	}
-	name, below, _ := strings.Cut(path, ".")
-	switch v.Kind() {
-	case reflect.Map:
-		for key, value := range v.Seq2() {
-			if c.key(key) == name && c.shuffledAt(value, below) {
-				return true
-			}
-		}
-	case reflect.Struct:
-		s := c.Struct(v.Type())
-		if s == nil {
-			return false
-		}
-		if f := s.Field(name); f != nil {
-			inner, err := v.FieldByIndexErr(f.Index)
-			return err == nil && c.shuffledAt(inner, below)
-		}
-		return s.Inline != nil && c.shuffledAt(v.FieldByIndex(s.Inline.Index), path)
-	case reflect.Slice, reflect.Array:
-		if v.Kind() == reflect.Slice && v.Type().ConvertibleTo(reflect.TypeFor[bson.D]()) { // the driver writes a document
-			for _, e := range v.Convert(reflect.TypeFor[bson.D]()).Interface().(bson.D) {
-				if e.Key == name && c.shuffledAt(reflect.ValueOf(e.Value), below) {
-					return true
-				}
-			}
-			return false
-		}
-		for i := range v.Len() {
-			if c.shuffledAt(v.Index(i), path) || strconv.Itoa(i) == name && c.shuffledAt(v.Index(i), below) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// key is the name of the field that a key of a map becomes, "" if the driver refuses it.
-func (c Codec) key(v reflect.Value) string {
-	if v.Kind() == reflect.String && (c.BSON == nil || !c.BSON.StringifyMapKeysWithFmt) {
-		return v.String()
-	}
-	one := reflect.MakeMap(reflect.MapOf(v.Type(), reflect.TypeFor[bool]()))
-	one.SetMapIndex(v, reflect.ValueOf(true))
-	document, err := c.document(one.Interface())
-	if err != nil {
-		return ""
-	}
-	return document.Index(0).Key()
 }
 
 // at is the value at a path of a value before it is encoded, the zero Value if the way there is not known. It is asked for
@@ -389,121 +294,4 @@ func (c Codec) Time(v any, path string) (t time.Time, ok bool) {
 		t, ok = at.Interface().(time.Time)
 	}
 	return t, ok
-}
-
-// Refused is a value that makes the driver refuse the filter or pipeline around it, with this reason. Functions that
-// build these and return no error put it in place of what they refuse.
-type Refused struct{ Reason error }
-
-// MarshalBSONValue implements bson.ValueMarshaler.
-func (r Refused) MarshalBSONValue() (byte, []byte, error) { return 0, nil, r.Reason }
-
-// shuffled reports whether a value contains a map of several fields that the driver encodes.
-func shuffled(v reflect.Value) bool {
-	if !v.IsValid() || holds(v.Type()) == never {
-		return false
-	}
-	switch v.Kind() {
-	case reflect.Map:
-		if v.Len() > 1 {
-			return true
-		}
-		for _, value := range v.Seq2() {
-			return shuffled(value)
-		}
-	case reflect.Pointer, reflect.Interface:
-		return shuffled(v.Elem())
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			if shuffled(v.Index(i)) {
-				return true
-			}
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("bson") != "-" && shuffled(v.Field(i)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// shuffledIn is shuffled for the value of a field in a filter or pipeline. It passes over a map of operators, and over
-// one that the server reads by names.
-func shuffledIn(field string, v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		return shuffledIn(field, v.Elem())
-	case reflect.Map:
-		operators := true
-		for key, value := range v.Seq2() {
-			name := fmt.Sprint(key)
-			if shuffledIn(name, value) {
-				return true
-			}
-			operators = operators && strings.HasPrefix(name, "$")
-		}
-		return v.Len() > 1 && !operators && !slices.Contains(byName, field)
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			if e, ok := v.Index(i).Interface().(bson.E); ok && shuffledIn(e.Key, reflect.ValueOf(e.Value)) || !ok && shuffledIn(field, v.Index(i)) {
-				return true
-			}
-		}
-		return false
-	}
-	return shuffled(v)
-}
-
-// byName are the stages and operators for which the order of the fields in their argument means nothing.
-var byName = []string{
-	"$match", "$and", "$or", "$nor", "$project", "$set", "$addFields", "$group",
-	"$lookup", "$graphLookup", "$unwind", "$bucket", "$fill", "$setWindowFields",
-	"$cond", "$switch", "$let", "$filter", "$map", "$reduce", "$zip", "$sortArray", "$top", "$topN", "$bottom", "$bottomN", "$firstN", "$lastN", "$maxN", "$minN",
-	"$getField", "$setField", "$convert", "$dateAdd", "$dateDiff", "$dateFromParts", "$dateFromString", "$dateSubtract", "$dateToParts", "$dateToString", "$dateTrunc",
-	"$ltrim", "$regexFind", "$regexFindAll", "$regexMatch", "$replaceAll", "$replaceOne", "$rtrim", "$trim",
-}
-
-// holding is whether values of a type contain maps.
-type holding int
-
-const (
-	never holding = iota
-	perhaps
-	always // if they are not nil or empty
-)
-
-var holders sync.Map // of reflect.Type to holding
-
-func holds(t reflect.Type) holding {
-	if known, ok := holders.Load(t); ok {
-		return known.(holding)
-	}
-	h := holdsBelow(t, nil)
-	holders.Store(t, h)
-	return h
-}
-
-func holdsBelow(t reflect.Type, seen []reflect.Type) (most holding) {
-	if slices.Contains(seen, t) || reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Marshaler]()) ||
-		reflect.PointerTo(t).Implements(reflect.TypeFor[bson.ValueMarshaler]()) {
-		return never
-	}
-	seen = append(seen, t)
-	switch t.Kind() {
-	case reflect.Map:
-		return always
-	case reflect.Interface:
-		return perhaps
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return holdsBelow(t.Elem(), seen)
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() && f.Tag.Get("bson") != "-" {
-				most = max(most, holdsBelow(f.Type, seen))
-			}
-		}
-	}
-	return most
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
-	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -66,15 +65,11 @@ func In(err *error, call string) {
 	if *err == nil {
 		return
 	}
-	var server mongo.ServerError
-	if errors.As(*err, &server) && server.HasErrorCode(unauthorized) && !errors.As(*err, new(*called)) {
+	if HasCode(*err, unauthorized) && !errors.As(*err, new(*called)) {
 		*err = fmt.Errorf("%w (docs/privileges.md lists the actions that each call needs)", *err)
 	}
 	*err = &called{call, *err}
 }
-
-// unauthorized is the server's code for a command that the user may not run.
-const unauthorized = 13
 
 // called is an error that left the library. Its type marks it as one of ours.
 type called struct {
@@ -169,8 +164,6 @@ func duplicate(err error) (pattern bson.Raw, ok bool) {
 	return raw.Lookup("keyPattern").DocumentOK()
 }
 
-const labelUnanswered = "UnknownTransactionCommitResult"
-
 // Unanswered reports whether err is a commit without an answer that is certain: either all of the transaction is stored
 // or nothing. A new primary that does not know the transaction says so even if it cannot ask the majority, and then its
 // answer has no label.
@@ -201,27 +194,8 @@ func Refused(err error) bool {
 		return true
 	}
 	var server mongo.ServerError
-	if !errors.As(err, &server) {
+	if !errors.As(err, &server) || unsafe(err) || hasLabel(server, passingLabels) {
 		return false
 	}
-	if unsafe(err) {
-		return false
-	}
-	for _, label := range []string{"TransientTransactionError", labelUnanswered, "RetryableWriteError", "RetryableReadError", "SystemOverloadedError"} {
-		if server.HasErrorLabel(label) {
-			return false
-		}
-	}
-	codes := server.ErrorCodes()
-	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return general[code] || interrupted[code] || passing[code] })
-}
-
-// general are the codes that are not about one document, besides those of an interruption and those that pass.
-var general = map[int]bool{
-	unauthorized: true, 18: true, 8: true, 8000: true, 371: true, 391: true, // rights, and a server that takes no writes of users
-	225: true, 244: true, 256: true, // transactions
-	175: true, 14031: true, 264: true, 211: true, // plans that somebody has ended, the disk, open files, keys of the cluster's time
-	20: true, 26: true, 59: true, 72: true, 9: true, 115: true, 166: true, 263: true, // commands that no document could pass
-	322: true, 323: true, 324: true, 347: true, // commands of another version of the API
-	28667: true, 388: true, // what is too large is the transaction, not the document
+	return len(server.ErrorCodes()) > 0 && !hasCodeOf(server, general, interrupted, passing)
 }

@@ -163,15 +163,10 @@ func notWritten(err error) bool {
 // commit.
 func Denied(err error) bool {
 	var server mongo.ServerError
-	if !errors.As(err, &server) || server.HasErrorLabel("NetworkError") || server.HasErrorLabel(labelUnanswered) ||
-		server.HasErrorLabel("RetryableWriteError") || server.HasErrorLabel("SystemOverloadedError") { // the answer is the retry's: the first attempt may be done
+	if !errors.As(err, &server) || unsafe(err) || hasLabel(server, repeated) {
 		return false
 	}
-	if unsafe(err) {
-		return false
-	}
-	codes := server.ErrorCodes()
-	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return vague[code] || interrupted[code] })
+	return len(server.ErrorCodes()) > 0 && !hasCodeOf(server, vague, interrupted)
 }
 
 // unsafe reports whether the majority does not have yet what the server answers: a write that is done, the end of a
@@ -184,13 +179,13 @@ func unsafe(err error) bool {
 		errors.As(err, &command) && command.Raw.Lookup("writeConcernError").Type != 0
 }
 
-// withheld is an error of Unsent.
+// withheld is an error of Withheld.
 type withheld struct{ error }
 
 func (w *withheld) Unwrap() error { return w.error }
 
-// Unsent marks an error that kept a command from being sent.
-func Unsent(err error) error {
+// Withheld marks an error that kept a command from being sent.
+func Withheld(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -204,28 +199,28 @@ func unsent(err error) bool {
 	if errors.As(err, &network) && network.Op == "dial" {
 		return true
 	}
-	return errors.As(err, new(*withheld)) || unlogged(err) || of(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
+	return errors.As(err, new(*withheld)) || unlogged(err) || hasType(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
 		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||
 		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
 }
 
 // Unconnected reports whether a command was not sent because no connection could be made, or because the driver cleared its
 // pool while the command waited for one. A retry may have been sent before that, so it does not say what is done.
-func Unconnected(err error) bool { return unlogged(err) || of(err, "topology.poolClearedError") }
+func Unconnected(err error) bool { return unlogged(err) || hasType(err, "topology.poolClearedError") }
 
 // unlogged reports whether a new connection failed before or in its login, through the network or because the driver
 // cancelled it after another one had failed. A server that refuses a login has answered. Only the text of the driver's
 // error tells a login from a command.
 func unlogged(err error) bool {
 	var network net.Error
-	return of(err, "topology.ConnectionError") && strings.Contains(err.Error(), "during connection handshake") &&
+	return hasType(err, "topology.ConnectionError") && strings.Contains(err.Error(), "during connection handshake") &&
 		(errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.As(err, &network))
 }
 
-// of reports whether an error in the tree of err has one of these types. They are named and not imported, because
+// hasType reports whether an error in the tree of err has one of these types. They are named and not imported, because
 // the driver may change their package in any version. Under another name they are no longer known, and the outcome
 // is Unknown.
-func of(err error, types ...string) bool {
+func hasType(err error, types ...string) bool {
 	if err == nil {
 		return false
 	}
@@ -234,24 +229,11 @@ func of(err error, types ...string) bool {
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		return of(e.Unwrap(), types...)
+		return hasType(e.Unwrap(), types...)
 	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), func(part error) bool { return of(part, types...) })
+		return slices.ContainsFunc(e.Unwrap(), func(part error) bool { return hasType(part, types...) })
 	}
 	return false
-}
-
-// vague are the codes of errors that may come before or after the write.
-var vague = map[int]bool{0: true, 1: true, 8: true} // no code, an internal error, an unknown one
-
-// interrupted are the codes by which a server or a router ends a command whose write it may have applied.
-var interrupted = map[int]bool{
-	6: true, 7: true, 89: true, 9001: true, 133: true, // connection
-	91: true, 189: true, 10107: true, 11600: true, 11602: true, 13435: true, 13436: true, 13388: true, 63: true, // shutdown and elections
-	24: true, 50: true, 202: true, 262: true, 290: true, 407: true, // time
-	237: true, 279: true, 281: true, 282: true, 355: true, 453: true, 11601: true, // interruption
-	64: true, 75: true, 79: true, 100: true, // write concern
-	217: true, // a repetition whose first attempt the server no longer knows
 }
 
 // Passes reports whether a later attempt may succeed without anybody's doing: the server is unavailable or busy, another
@@ -262,16 +244,5 @@ func Passes(err error) bool {
 	if !errors.As(err, &server) {
 		return true
 	}
-	return slices.ContainsFunc([]string{
-		"NetworkError", "TransientTransactionError", labelUnanswered,
-		"ResumableChangeStreamError", "RetryableWriteError", "RetryableReadError", "SystemOverloadedError",
-	}, server.HasErrorLabel) || slices.ContainsFunc(server.ErrorCodes(), func(code int) bool { return interrupted[code] || passing[code] })
-}
-
-// passing are the codes of errors that end a command before its write, and pass.
-var passing = map[int]bool{
-	46: true, 112: true, 246: true, 239: true, 251: true, 267: true, // locks, conflicts, transactions
-	43: true, 234: true, // cursors
-	150: true, 249: true, 250: true, 272: true, 319: true, 215: true, // chunks or a database that move, a database that is dropped
-	365: true, 402: true, 261: true, // a busy server
+	return hasLabel(server, passingLabels) || hasCodeOf(server, interrupted, passing)
 }

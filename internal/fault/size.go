@@ -64,9 +64,11 @@ func tooLarge(err error) bool {
 	if !errors.As(err, &server) {
 		return unsendable(err)
 	}
-	return server.HasErrorCode(17419) || server.HasErrorCode(17420) || server.HasErrorCode(10334) || // updates, upserts, any document
-		server.HasErrorCode(16493) || server.HasErrorCodeWithMessage(2, "too large") // a string of an expression; inserts
+	return Outgrown(err) || server.HasErrorCode(stringTooLarge) || server.HasErrorCodeWithMessage(badValue, "too large")
 }
+
+// Outgrown reports whether an update was refused because the document would be larger than 16 MiB.
+func Outgrown(err error) bool { return HasCode(err, updateTooLarge, upsertTooLarge, objectTooLarge) }
 
 // tooDeep goes by the text: the codes are those of many errors.
 func tooDeep(err error) bool {

@@ -29,7 +29,7 @@ func TestDoubles(t *testing.T) {
 			return
 		}
 		x, _ := new(big.Rat).SetString(short)
-		if y := value.Number(number.Decimal(sum.Decimal()).Raw()); x.Cmp(y) != 0 {
+		if y := value.Number(value.Decimal(sum.Decimal())); x.Cmp(y) != 0 {
 			t.Fatalf("%v is %s, want %s", f, got, short)
 		}
 	}
@@ -79,7 +79,7 @@ func TestDoublesAdd(t *testing.T) {
 			t.Fatal(n)
 		}
 		for _, c := range [][2]*number.Sum{{&sum, &want}, {&squares, &wantSquares}} {
-			got, want := value.Number(number.Decimal(c[0].Decimal()).Raw()), value.Number(number.Decimal(c[1].Decimal()).Raw())
+			got, want := value.Number(value.Decimal(c[0].Decimal())), value.Number(value.Decimal(c[1].Decimal()))
 			if got.Cmp(want) != 0 {
 				t.Fatalf("%v, want %v: %v", c[0].Decimal(), c[1].Decimal(), fs)
 			}
@@ -115,7 +115,7 @@ func TestDoublesRound(t *testing.T) {
 		number.Doubles([]float64{f}, &sum, nil)
 		want.Add(want, new(big.Rat).SetFloat64(f))
 	}
-	got := value.Number(number.Decimal(sum.Decimal()).Raw())
+	got := value.Number(value.Decimal(sum.Decimal()))
 	if off, _ := got.Sub(got, want).Float64(); math.Abs(off) > 5e-13 {
 		t.Errorf("the sum is off by %v", off)
 	}

@@ -9,20 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/value"
-	"github.com/mongopatterns/mongopatterns/timeseries"
 )
-
-// Decimal returns a Decimal128 as a Number.
-func Decimal(d bson.Decimal128) timeseries.Number { return timeseries.NumberOf(value.Decimal(d)) }
-
-// Double returns a double as a Number.
-func Double(f float64) timeseries.Number { return timeseries.NumberOf(value.Double(f)) }
-
-// Int32 returns an int32 as a Number.
-func Int32(n int32) timeseries.Number { return timeseries.NumberOf(value.Int32(n)) }
-
-// Int64 returns an int64 as a Number.
-func Int64(n int64) timeseries.Number { return timeseries.NumberOf(value.Int64(n)) }
 
 // A Sum adds decimals without rounding. The zero Sum is 0. It uses 192 bits while they are enough, because
 // that is ten times as fast as a big.Int.

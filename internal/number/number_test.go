@@ -41,7 +41,7 @@ func TestSum(t *testing.T) {
 			}
 		}
 		sum.Join(&other)
-		got := value.Number(number.Decimal(sum.Decimal()).Raw())
+		got := value.Number(value.Decimal(sum.Decimal()))
 		if got == nil || got.Cmp(want) != 0 {
 			t.Fatalf("%v, want %v", got, want)
 		}
@@ -93,7 +93,7 @@ func TestShortest(t *testing.T) {
 		digits, places := number.Shortest(f)
 		sum.AddInt(digits, places)
 		d, _ := bson.ParseDecimal128(want)
-		if got := sum.Decimal(); value.Number(number.Decimal(got).Raw()).Cmp(value.Number(number.Decimal(d).Raw())) != 0 {
+		if got := sum.Decimal(); value.Number(value.Decimal(got)).Cmp(value.Number(value.Decimal(d))) != 0 {
 			t.Errorf("%v is %v", f, got)
 		}
 	}
@@ -170,7 +170,7 @@ func TestSumRounds(t *testing.T) {
 			sum.AddInt(n, places)
 			wide.Add(big.NewInt(n), places)
 		}
-		got, want := value.Number(number.Decimal(sum.Decimal()).Raw()), value.Number(number.Decimal(wide.Decimal()).Raw())
+		got, want := value.Number(value.Decimal(sum.Decimal())), value.Number(value.Decimal(wide.Decimal()))
 		if got.Cmp(want) != 0 {
 			t.Fatalf("%v, want %v", sum.Decimal(), wide.Decimal())
 		}

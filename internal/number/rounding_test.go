@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -18,10 +19,10 @@ func TestRounding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return number.Decimal(x).Raw()
+		return value.Decimal(x)
 	}
-	f := func(x float64) bson.RawValue { return number.Double(x).Raw() }
-	i := func(x int64) bson.RawValue { return number.Int64(x).Raw() }
+	f := func(x float64) bson.RawValue { return value.Double(x) }
+	i := func(x int64) bson.RawValue { return value.Int64(x) }
 	doubles, decimals, both := number.Rounding{Double: true}, number.Rounding{Decimal: true}, number.Rounding{Double: true, Decimal: true}
 	for _, c := range []struct {
 		of         number.Rounding

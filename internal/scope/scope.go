@@ -200,7 +200,7 @@ func (s *Scope) Document(document any) (any, error) {
 	if err == nil {
 		raw, err = s.Set(raw)
 	}
-	return raw, fault.Unsent(err)
+	return raw, fault.Withheld(err)
 }
 
 // Set is Document for a valid document.
@@ -264,12 +264,12 @@ func (s *Scope) Update(update any) (any, error) {
 	}
 	v, err := s.codec.Value(update)
 	if err != nil {
-		return nil, fault.Unsent(err)
+		return nil, fault.Withheld(err)
 	}
 	if stages, ok := v.ArrayOK(); ok {
 		all, err := stages.Values()
 		if err != nil {
-			return nil, fault.Unsent(fault.Invalid("the update is not valid BSON: %w", err))
+			return nil, fault.Withheld(fault.Invalid("the update is not valid BSON: %w", err))
 		}
 		return expr.Stages(value.Array(append(all, value.Embedded(expr.Raw(s.again)))).Value), nil
 	}
@@ -281,7 +281,7 @@ func (s *Scope) Update(update any) (any, error) {
 		fields, _ := operator.Value.(bson.RawValue).DocumentOK()
 		for _, field := range opened(fields) {
 			if err := s.keeps(operator.Key, field.Key, field.Value.(bson.RawValue)); err != nil {
-				return nil, fault.Unsent(err)
+				return nil, fault.Withheld(err)
 			}
 		}
 	}
@@ -352,5 +352,5 @@ func (s *Scope) model(m mongo.WriteModel) (_ mongo.WriteModel, err error) {
 		own.Filter = s.Filter(m.Filter)
 		return &own, nil
 	}
-	return nil, fault.Unsent(fault.Invalid("a write of type %T", m))
+	return nil, fault.Withheld(fault.Invalid("a write of type %T", m))
 }

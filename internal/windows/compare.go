@@ -201,14 +201,14 @@ func (f *Frame) differences(source, target *Summary, c Comparison) (out []mongop
 	case source == nil && target == nil:
 		return nil // compared before
 	case source == nil:
-		report(c.Count, "count", number.Int64(target.Count).Raw(), number.Int64(0).Raw())
+		report(c.Count, "count", value.Int64(target.Count), value.Int64(0))
 		return out
 	case target == nil:
-		report(c.Count, "count", number.Int64(0).Raw(), number.Int64(source.Count).Raw())
+		report(c.Count, "count", value.Int64(0), value.Int64(source.Count))
 		return out
 	}
 	if source.Count != target.Count {
-		report(c.Count, "count", number.Int64(target.Count).Raw(), number.Int64(source.Count).Raw())
+		report(c.Count, "count", value.Int64(target.Count), value.Int64(source.Count))
 	}
 	if source.First != target.First {
 		report(c.Time, "first", Date(target.First), Date(source.First))
@@ -217,7 +217,7 @@ func (f *Frame) differences(source, target *Summary, c Comparison) (out []mongop
 		report(c.Time, "last", Date(target.Last), Date(source.Last))
 	}
 	for i, field := range c.Values {
-		have, want := number.Decimal(target.Sums[i].Decimal()).Raw(), number.Decimal(source.Sums[i].Decimal()).Raw()
+		have, want := value.Decimal(target.Sums[i].Decimal()), value.Decimal(source.Sums[i].Decimal())
 		if !(number.Rounding{Most: source.most(i), Count: source.Count, Decimal: true}).Agree(have, want) {
 			report(field, "sum", have, want)
 		}

@@ -82,7 +82,7 @@ func (f *Frame) moveIn(ctx context.Context, target *comment.Collection, found []
 	}
 	deletes := make([]mongo.WriteModel, len(docs))
 	for i, doc := range docs {
-		deletes[i] = mongo.NewDeleteOneModel().SetFilter(f.Itself(doc, f.Guards...))
+		deletes[i] = mongo.NewDeleteOneModel().SetFilter(f.UnchangedFilter(doc, f.Guards...))
 	}
 	return len(docs), transfer.Exchange(ctx, f.Coll, target, arrivals, deletes, int64(len(docs)))
 }
@@ -176,7 +176,7 @@ func (f *Frame) Repair(ctx context.Context, work *mongopatterns.Work, scan maint
 				}
 			}
 			if wrong {
-				models = append(models, mongo.NewUpdateOneModel().SetFilter(f.Itself(doc, guards...)).SetUpdate(solve))
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(f.UnchangedFilter(doc, guards...)).SetUpdate(solve))
 			}
 		}
 		return maintain.Rewrite(ctx, f.Coll, models, w, result)

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -69,9 +70,9 @@ func (t *Table) Tally(name string, first, end int, parts Parts) *Tally {
 
 func (c *Col) integer(v int64) timeseries.Number {
 	if c.Kind == Int32 {
-		return number.Int32(int32(v))
+		return timeseries.NumberOf(value.Int32(int32(v)))
 	}
-	return number.Int64(v)
+	return timeseries.NumberOf(value.Int64(v))
 }
 
 // number returns value i, the zero Number if it is not a finite number.
@@ -81,7 +82,7 @@ func (c *Col) number(i int) timeseries.Number {
 		return c.integer(c.Ints[i])
 	case Double:
 		if f := c.Floats[i]; !math.IsNaN(f) && !math.IsInf(f, 0) {
-			return number.Double(f)
+			return timeseries.NumberOf(value.Double(f))
 		}
 	case Value:
 		if v := c.Dict[c.Ints[i]]; v.Type == bson.TypeDecimal128 && !v.Decimal128().IsNaN() && v.Decimal128().IsInf() == 0 {
@@ -161,7 +162,7 @@ func (t *Tally) doubles(c *Col, from, to int, parts Parts) {
 	if c.scaled() {
 		ints := c.Ints[from:to]
 		t.ints(ints, c.places, parts)
-		t.widen(number.Double(float64(slices.Min(ints))/tens[c.places]), number.Double(float64(slices.Max(ints))/tens[c.places]))
+		t.widenDoubles(float64(slices.Min(ints))/tens[c.places], float64(slices.Max(ints))/tens[c.places])
 		return
 	}
 	var sum, squares *number.Sum
@@ -173,8 +174,12 @@ func (t *Tally) doubles(c *Col, from, to int, parts Parts) {
 	}
 	count, low, high := number.Doubles(c.Floats[from:to], sum, squares)
 	if t.Count += count; count > 0 {
-		t.widen(number.Double(low), number.Double(high))
+		t.widenDoubles(low, high)
 	}
+}
+
+func (t *Tally) widenDoubles(low, high float64) {
+	t.widen(timeseries.NumberOf(value.Double(low)), timeseries.NumberOf(value.Double(high)))
 }
 
 // decimals adds the Decimal128 among the values from from to before to.

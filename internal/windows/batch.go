@@ -2,19 +2,15 @@ package windows
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -24,8 +20,6 @@ const (
 	// MostItems and MostBytes keep a batch within one message, so that it has one answer.
 	MostItems = 100_000
 	MostBytes = 24 << 20
-	// MaxAttempts is how often a write is tried when other writers come first.
-	MaxAttempts = 16
 )
 
 // Untyped converts a sequence for Many; nil becomes an empty one.
@@ -175,109 +169,5 @@ func (s *storing) flush(ctx context.Context) (err error) {
 		return err
 	}
 	s.work.Progress(s.total)
-	return nil
-}
-
-// An Upsert stores some measurements in a document.
-type Upsert struct{ Filter, Update bson.Raw }
-
-// ID is the _id of the document, which slots has only for a new one.
-func (u Upsert) ID() bson.RawValue {
-	id := u.Filter.Lookup("_id")
-	if id.Type == 0 {
-		id = u.Update.Lookup("$setOnInsert", "_id")
-	}
-	return id
-}
-
-// A Fate is the result of an upsert.
-type Fate int
-
-// The fates of upserts.
-const (
-	Written    Fate = iota
-	Taken           // a document with its _id exists that its filter did not select: it is full, or holds the measurements
-	TooLarge        // the document would exceed 16 MiB
-	Unkeyed         // a router needs the shard key in the filter
-	Refused         // the server refuses it, and would again
-	Unsent          // it was not stored, and may be tried again
-	Unanswered      // no answer came: it may be stored
-)
-
-// An Outcome is a fate with the server's error, or an ErrInvalid around it for a document that would be too large.
-type Outcome struct {
-	Fate Fate
-	Err  error
-}
-
-// Send sends upserts in one unordered bulk write and returns the outcome of each. err is nil if each is
-// Written, Taken, TooLarge or Unkeyed. If only one has failed, it names the document.
-//
-// Cost: 1 round trip.
-func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
-	if err := ctx.Err(); err != nil { // before the driver, which would not say that nothing was sent
-		return nil, err
-	}
-	models := make([]mongo.WriteModel, len(all))
-	for i, u := range all {
-		models[i] = mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(u.Filter).SetUpdate(u.Update)
-	}
-	_, err := fault.Many(f.Coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
-	out := make([]Outcome, len(all))
-	if err == nil {
-		return out, nil
-	}
-	var answer mongo.BulkWriteException
-	unknown := !errors.As(err, &answer) || answer.WriteConcernError != nil // it may be rolled back
-	for i := range out {
-		if unknown {
-			out[i] = Outcome{Unanswered, err}
-		}
-	}
-	failed := unknown
-	for _, e := range answer.WriteErrors {
-		out[e.Index] = Outcome{fateOf(e), fault.Sized(e)}
-		failed = failed || out[e.Index].Fate >= Refused
-	}
-	if !failed {
-		return out, nil
-	}
-	if len(answer.WriteErrors) == 1 {
-		err = fault.Of(all[answer.WriteErrors[0].Index].ID(), err)
-	}
-	return out, err
-}
-
-func fateOf(e mongo.BulkWriteError) Fate {
-	switch {
-	case mongo.IsDuplicateKeyError(e):
-		return Taken
-	case e.HasErrorCode(17419) || e.HasErrorCode(17420) || e.HasErrorCode(10334):
-		return TooLarge
-	case e.HasErrorCode(61): // ShardKeyNotFound
-		return Unkeyed
-	case fault.Refused(e):
-		return Refused
-	}
-	return Unsent
-}
-
-// CountRefused counts the rows that nobody can store in a document, and names it by its _id.
-func (f *Frame) CountRefused(r *mongopatterns.Result, id bson.RawValue, rows int, err error) {
-	maintain.Fail(r, f.Coll.Name(), id, err)
-	r.Failed += int64(rows - 1)
-}
-
-// CheckRetry returns nil if upserts that were Taken may be sent again after so many attempts. In a transaction
-// they may not: the duplicate key has ended it, and its next run reads the documents first.
-func (f *Frame) CheckRetry(ctx context.Context, attempt int, taken error) error {
-	switch {
-	case txn.Running(ctx) && mongo.IsDuplicateKeyError(taken), attempt >= MaxAttempts && mongo.IsDuplicateKeyError(taken):
-		return fmt.Errorf("%w: every attempt met a duplicate key: %w", fault.ErrConflict, taken)
-	case txn.Running(ctx):
-		return txn.Conflict("to be sent otherwise: " + taken.Error())
-	case attempt >= MaxAttempts:
-		return taken
-	}
 	return nil
 }

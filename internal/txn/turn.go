@@ -1,0 +1,68 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/turn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// RunInTurn is Run for a function that writes to one document first, and that other calls of this process may run for the
+// same document at the same time. They wait for each other, see InTurn.
+func RunInTurn(ctx context.Context, coll *comment.Collection, id bson.RawValue, fn func(ctx context.Context) error) error {
+	return Run(ctx, coll.Database(), func(ctx context.Context) error {
+		if _, err := InTurn(ctx, coll, id); err != nil {
+			return err
+		}
+		return fn(ctx)
+	})
+}
+
+// InTurn names documents that the transaction of ctx is about to write, and that other calls of this process may
+// write at the same time. Before the transaction's first command it waits for those, and reports whether there were any.
+// Later that would be too late, because the snapshot is taken: then the next attempt waits, before it begins. InTurn does
+// nothing in a transaction that Run has not started. Its error is that of ctx.
+func InTurn(ctx context.Context, coll *comment.Collection, ids ...bson.RawValue) (waited bool, err error) {
+	t, ok := ctx.Value(startedKey{}).(*transaction)
+	if !ok {
+		return false, nil
+	}
+	for _, id := range ids {
+		if t.docs == nil {
+			t.docs = map[turn.Document]bool{}
+		}
+		t.docs[turn.Document{Client: t.client, Name: coll.Database().Name() + "." + coll.Name() + " " + value.Key(id)}] = true
+	}
+	if t.inside.asked.Load() {
+		return false, nil
+	}
+	waited = t.queue(ctx)
+	if err = ctx.Err(); err != nil && len(t.turn) < t.queued {
+		err = fmt.Errorf("%w; the call was waiting for others of this process that write the same document", err)
+	}
+	return waited, err
+}
+
+// queue waits for the turn at all documents that the transaction has named, unless it has waited for it. It reports
+// whether others had their turn before.
+func (t *transaction) queue(ctx context.Context) (waited bool) {
+	if t.queued == len(t.docs) {
+		return false
+	}
+	t.leave()
+	t.turn, waited = turn.Take(ctx, slices.Collect(maps.Keys(t.docs)))
+	t.queued = len(t.docs)
+	return waited && len(t.turn) == t.queued
+}
+
+// leave lets the calls behind this one have their turn.
+func (t *transaction) leave() {
+	t.turn.End()
+	t.turn, t.queued = nil, 0
+}

@@ -1,0 +1,155 @@
+package series
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
+)
+
+// A room is the document of a window to write to next, and how much this process may add before it checks how full the
+// document is, which is a sixteenth of MaxCount and of MaxBytes. Large rows may fill a document before there are MaxCount of
+// them. Such a row counts as several shares, for example as two if half of MaxCount fill the document.
+type room struct {
+	seq    int64
+	shares int64
+	bytes  int
+}
+
+// guessDocuments chooses the documents that blocks go to from what this process remembers of their windows, without a
+// read. Other writers may have filled such a document, and then the server does not store the block.
+func (c *store) guessDocuments(blocks []*block) {
+	for _, b := range blocks {
+		b.hasRoom = false
+		shares := int64(b.rows) * int64(c.opts.MaxCount) / int64(b.fullAt)
+		b.fullBelow = c.rooms.Change(b.Key, func(r room) room {
+			if b.hasRoom = r.shares >= shares && r.bytes >= b.bytes; b.hasRoom {
+				r.shares, r.bytes = r.shares-shares, r.bytes-b.bytes
+			}
+			return r
+		}).seq
+		b.seq = b.fullBelow
+	}
+}
+
+// rememberRoom records that the document of a stored block has room, if the filter of the write checked that.
+func (c *store) rememberRoom(b *block) {
+	if b.hasRoom { // it was not checked
+		return
+	}
+	c.rooms.Change(b.Key, func(room) room {
+		return room{b.seq, int64(c.opts.MaxCount) / 16, min(c.opts.MaxBytes/16, largestRoom)}
+	})
+}
+
+// lookUpDocuments reads the windows of blocks, and chooses the newest document of each, or the one after it if that is
+// full. It removes the blocks that their windows hold already, and refuses those of a window with a misplaced document. In
+// a transaction such a document is an error.
+//
+// Cost: 1 round trip.
+func (c *store) lookUpDocuments(ctx context.Context, blocks []*block, r *mongopatterns.Result) (left []*block, err error) {
+	found, err := c.readWindows(ctx, blocks)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range blocks {
+		w := found[b.Key]
+		switch {
+		case w.held[b.id]:
+			r.Skipped += int64(b.rows)
+			b.stored = true
+		case w.misplaced != nil && txn.Running(ctx):
+			return nil, w.misplaced
+		case w.misplaced != nil:
+			c.refuse(b, w.misplacedID, w.misplaced, r)
+		default:
+			b.choose(w)
+			left = append(left, b)
+		}
+	}
+	return left, nil
+}
+
+// choose sets the document that the block goes to. A document known from before may have been archived or deleted, and its
+// number is not used again.
+func (b *block) choose(w *windowState) {
+	b.hasRoom = false
+	b.seq = max(w.newest, b.fullBelow)
+	if b.seq == w.newest && (w.full || w.count >= int64(b.fullAt)) {
+		b.seq++
+	}
+}
+
+// A windowState is what was read of a window.
+type windowState struct {
+	newest int64          // the number of its newest document, -1 without one
+	full   bool           // by the bytes of that
+	count  int64          // of the measurements in that
+	held   map[int64]bool // the blocks that the window holds, in any document
+
+	misplacedID bson.RawValue // of a document that only its _id puts into the window
+	misplaced   error         // names that document
+}
+
+// readWindows reads the windows of blocks.
+//
+// Cost: 1 round trip.
+func (c *store) readWindows(ctx context.Context, blocks []*block) (map[string]*windowState, error) {
+	found := map[string]*windowState{}
+	var wanted, ids bson.A
+	for _, b := range blocks {
+		ids = append(ids, b.id)
+		if found[b.Key] == nil {
+			found[b.Key] = &windowState{newest: -1, held: map[int64]bool{}}
+			wanted = append(wanted, c.PlaceFilterFrom(b.Place, b.fullBelow))
+		}
+		if c.opts.BatchField != "" {
+			wanted = append(wanted, append(c.PlaceFilter(b.Place), expr.Element(c.batchID(), b.id)))
+		}
+	}
+	fields := append(c.Keys(), expr.Element(c.opts.CountField, 1), expr.Element(c.opts.BytesField, 1))
+	if c.opts.BatchField != "" {
+		held := expr.Op("$setIntersection", expr.Map(expr.Array(expr.Field(c.opts.BatchField)), "b", expr.Var("b.id")), ids)
+		fields = append(fields, expr.Element(c.opts.BatchField, held))
+	}
+	opts := options.Find().SetProjection(fields).SetBatchSize(int32(len(wanted) + 1))
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts) {
+		if err != nil {
+			return nil, err
+		}
+		w := found[c.KeyOf(doc)]
+		if w == nil {
+			id := doc.Lookup("_id")
+			if w = found[c.KeyOfID(id)]; w == nil {
+				return nil, c.misplaced(id)
+			}
+			w.misplacedID, w.misplaced = id, c.misplaced(id)
+		}
+		c.note(w, doc)
+	}
+	return found, nil
+}
+
+// note takes a document of a window into account.
+func (c *store) note(w *windowState, doc bson.Raw) {
+	if held, ok := value.Lookup(doc, c.opts.BatchField).ArrayOK(); ok {
+		ids, _ := held.Values()
+		for _, id := range ids {
+			w.held[id.AsInt64()] = true
+		}
+	}
+	seq, ok := windows.Number(doc)
+	if !ok || seq <= w.newest {
+		return
+	}
+	count, counted := value.Lookup(doc, c.opts.CountField).AsInt64OK()
+	bytes, sized := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
+	w.newest, w.count, w.full = seq, count, !counted || !sized || bytes >= int64(c.opts.MaxBytes)
+}

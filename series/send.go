@@ -1,0 +1,140 @@
+package series
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
+)
+
+// save stores blocks. It sends a block again if its document was full or might hold it already. It sets stored on those
+// that are, and refused on those that nobody can store.
+//
+// Cost: that of a batch of AppendMany.
+func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
+	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
+	c.guessDocuments(blocks)
+	left := blocks
+	for attempt := 0; len(left) > 0; attempt++ {
+		if left, err = c.attempt(ctx, attempt, left, &r); err != nil {
+			return r, err
+		}
+	}
+	for _, b := range blocks {
+		if b.refused != nil {
+			return r, b.refused
+		}
+	}
+	return r, nil
+}
+
+// attempt sends blocks once and returns those to be sent again. At the first attempt the documents are guessed, except in a
+// transaction, which a wrong guess would end by its duplicate key. After the last attempt, it refuses blocks of misplaced
+// documents, and any other block is an error.
+func (c *store) attempt(ctx context.Context, attempt int, blocks []*block, r *mongopatterns.Result) (again []*block, err error) {
+	if txn.Running(ctx) || attempt > 0 {
+		if blocks, err = c.lookUpDocuments(ctx, blocks, r); err != nil || len(blocks) == 0 {
+			return nil, err
+		}
+	}
+	again, full, err := c.send(ctx, blocks, r)
+	if err != nil || len(again) == 0 {
+		return nil, err
+	}
+	over := c.CheckRetry(ctx, attempt, full)
+	if over == nil {
+		return again, nil
+	}
+	if len(c.refuseMisplaced(ctx, again, r)) > 0 {
+		return nil, over
+	}
+	return nil, nil
+}
+
+// send sends blocks once and counts them. It returns those to be sent again, and the server's reason.
+//
+// Cost: 1 round trip.
+func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Result) (again []*block, full, err error) {
+	upserts := make([]windows.Upsert, len(blocks))
+	for i, b := range blocks {
+		upserts[i] = windows.Upsert{Filter: c.roomFor(b), Update: b.withNewMark()}
+	}
+	outcomes, err := c.Send(ctx, upserts)
+	for i, o := range outcomes {
+		b := blocks[i]
+		switch o.Fate {
+		case windows.Written:
+			r.Done += int64(b.rows)
+			b.stored = true
+			if !txn.Running(ctx) { // a transaction may be undone
+				c.rememberRoom(b)
+			}
+		case windows.Unanswered:
+			r.Unknown += int64(b.rows)
+		case windows.Taken:
+			again, full = append(again, b), o.Err
+		case windows.TooLarge: // other fields of the document take the space
+			b.fullBelow = b.seq + 1
+			again, full = append(again, b), o.Err
+		case windows.Unkeyed: // the collection is sharded
+			c.sharded.Store(true)
+			again, full = append(again, b), o.Err
+		case windows.Refused:
+			c.refuse(b, upserts[i].ID(), o.Err, r)
+		}
+	}
+	return again, full, err
+}
+
+// refuse counts a block that nobody can store.
+func (c *store) refuse(b *block, id bson.RawValue, err error, r *mongopatterns.Result) {
+	b.refused = err
+	c.CountRefused(r, id, b.rows, err)
+}
+
+// refuseMisplaced refuses blocks whose document is there, but is not of their window by its fields. It returns the others, in a
+// transaction all.
+//
+// Cost: 1 round trip.
+func (c *store) refuseMisplaced(ctx context.Context, blocks []*block, r *mongopatterns.Result) (others []*block) {
+	if txn.Running(ctx) {
+		return blocks
+	}
+	ids := make([]bson.RawValue, len(blocks))
+	for i, b := range blocks {
+		raw, err := bson.Marshal(c.ID(b.Place, b.seq))
+		if err != nil {
+			return blocks
+		}
+		ids[i] = value.Embedded(raw)
+	}
+	places := map[string]string{}
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.D("_id", expr.Op("$in", ids)), options.Find().SetProjection(c.Keys())) {
+		if err != nil {
+			return blocks
+		}
+		places[value.Key(doc.Lookup("_id"))] = c.KeyOf(doc)
+	}
+	for i, b := range blocks {
+		if place, there := places[value.Key(ids[i])]; there && place != b.Key {
+			c.refuse(b, ids[i], c.misplaced(ids[i]), r)
+		} else {
+			others = append(others, b)
+		}
+	}
+	return others
+}
+
+// misplaced is the error of a document that only its _id puts into a window.
+func (c *store) misplaced(id bson.RawValue) error {
+	return fault.Refuse(fault.Of(id, fmt.Errorf("%w: %q or %q has not the value, or not the type, that the _id has", fault.ErrMalformed, c.Series, c.Start)))
+}
