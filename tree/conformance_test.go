@@ -66,8 +66,7 @@ func (v variant) doc(id string) bson.M {
 // trees have string IDs and documents of any fields here.
 type trees = tree.Tree[string, bson.M]
 
-// open makes the variant's tree, and beside it, in a scope of their own, nodes
-// with the same IDs that nothing may touch.
+// open makes the variant's tree.
 func (v variant) open(t testing.TB, coll *mongo.Collection) *trees {
 	t.Helper()
 	tr := get(tree.New[string, bson.M](coll, v.rep, &v.opts))(t)

@@ -139,7 +139,8 @@ func (o *Options) settingsOf(kind Representation) []config.Setting {
 		return []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), o.delimiter(), oldParent,
 			config.Name("Options.SegmentField", &o.SegmentField, "")}
 	case NestedSets:
-		return []config.Setting{config.Name("Options.LeftField", &o.LeftField, "left"), config.Name("Options.RightField", &o.RightField, "right"), parent}
+		return []config.Setting{config.Name("Options.LeftField", &o.LeftField, "left"),
+			config.Name("Options.RightField", &o.RightField, "right"), parent}
 	}
 	return []config.Setting{parent}
 }

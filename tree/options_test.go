@@ -89,14 +89,15 @@ func TestShardKeyAndIndexes(t *testing.T) {
 // TestScopes has the same IDs in several trees of one collection.
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
-		t.Run(rep.String(), func(t *testing.T) {
+	for _, v := range []variant{{rep: tree.ParentReferences}, {rep: tree.ChildReferences}, {rep: tree.AncestorArray}, {rep: tree.NestedSets},
+		{rep: tree.MaterializedPath}, {rep: tree.MaterializedPath, opts: tree.Options{SegmentField: "slug"}}} {
+		t.Run(v.rep.String()+v.opts.SegmentField, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			coll := mongotest.Database(t).Collection("nodes")
 			tenants := []any{"a", "b", bson.D{{Key: "org", Value: "a"}}}
 			var all []*trees
-			v := variant{rep: rep, opts: tree.Options{IDField: "sku"}}
+			v.opts.IDField = "sku"
 			for _, tenant := range tenants {
 				v.opts.Scope = bson.D{{Key: "tenant", Value: tenant}}
 				tr := v.open(t, coll)
@@ -120,6 +121,9 @@ func TestScopes(t *testing.T) {
 			wrong(t, err != nil || len(up) != 3, "ancestors: %v, %v", up, err)
 			if got := v.ids(t, all[2].Siblings(ctx, "dbm")); !slices.Equal(got, []string{"MongoDB"}) {
 				t.Errorf("siblings: %v", got)
+			}
+			if got := v.ids(t, all[0].Siblings(ctx, "Databases")); !slices.Equal(got, []string{"Books"}) {
+				t.Errorf("siblings of a root: %v", got)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ type layout struct {
 	keepsParent bool     // refField is the ParentField
 	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
 	inherits    bool     // the fields of a node are computed from those of its parent
-	numbered    bool     // NestedSets: the numbers of a node enclose those below it, and a write shifts others anywhere
+	numbered    bool     // NestedSets: numbers tell what is below a node; each write takes the lock, as it shifts them anywhere
 
 	childrenFrom, descendantsFrom source // of the filters for them
 
