@@ -251,6 +251,9 @@ func TestScopesOnShards(t *testing.T) {
 			db := cluster.Database(t)
 			beside(t, row, db, func(c registry.Call) {
 				for _, s := range testkit.Must(mongopatterns.Shard(t.Context(), db, c.Helpers()...)) {
+					if s.Key[0].Key != "tenant" {
+						continue // Fetch has no helper, and no key of its own
+					}
 					low, high := testkit.D("tenant", "b"), testkit.D("tenant", bson.MaxKey{})
 					for _, e := range s.Key[1:] {
 						low, high = append(low, bson.E{Key: e.Key, Value: bson.MinKey{}}), append(high, bson.E{Key: e.Key, Value: bson.MaxKey{}})
