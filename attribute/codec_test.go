@@ -114,6 +114,21 @@ func TestClientRegistry(t *testing.T) {
 	}
 }
 
+// With a scope they go through it as well.
+func TestClientRegistryInAScope(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t, options.Client().SetRegistry(skuRegistry())).Collection("c")
+	ctx, id := t.Context(), sku{1, 2}
+	a := newAttributes[sku, any](t, coll, &attribute.Options{Scope: d("tenant", "a")})
+	insert(t, coll, d("_id", id, "tenant", "a"))
+	must(t, a.Set(ctx, id, attribute.Named("part"), sku{3, 4}))
+	want(t, testkit.One[bson.D](t, coll, "1/2"), d("_id", "1/2", "tenant", "a", "attributes", bson.A{e("part", "3/4")}))
+	err := a.Set(ctx, id, attribute.Named("bad"), make(chan bool))
+	if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `key "bad"`) {
+		t.Error(err)
+	}
+}
+
 // A value is data in every filter, whatever the client's registry encodes it as.
 func TestClientRegistryFilters(t *testing.T) {
 	t.Parallel()

@@ -208,6 +208,9 @@ package extref
 //     change that raised the version. Where there are some the source's version goes above theirs, by `$max` and so
 //     once, however many watch. Telling old code's changes by the event was weighed: a version that is set back, or
 //     was read an hour ago, shows in it as any other.
+//   - With a Scope the _id of an entry holds it, because two tenants may have one natural key. An event of an update has
+//     only the source's _id, so the stream of a tenant looks the source up. Deletions, of which nothing is left to look
+//     up, do not matter to Watch.
 //   - On several shards a plain read meets the parts of a committing transaction one by one: what propagates or checks
 //     runs in a causally consistent session.
 //   - Delete deletes first and looks for copies afterwards: an error aborts it.

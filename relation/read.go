@@ -72,14 +72,18 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 	if err != nil {
 		return joined, err
 	}
-	if err := config.Apply(config.Scope(slices.Clone(o.Scope))...); err != nil {
-		return joined, err
+	own := comment.On(coll)
+	if o.Scope != nil {
+		if err := config.Apply(config.Scope(slices.Clone(o.Scope))...); err != nil {
+			return joined, err
+		}
+		of, err := scope.New(codec.Of(coll, o.Registry, nil), o.Scope)
+		if err != nil {
+			return joined, err
+		}
+		own = own.In(of)
 	}
-	of, err := scope.New(c.codec, o.Scope)
-	if err != nil {
-		return joined, err
-	}
-	found, err := read[T](ctx, comment.On(coll).In(of), "_id", raw, nil, o.Projection)
+	found, err := read[T](ctx, own, "_id", raw, nil, o.Projection)
 	if err != nil {
 		return joined, err
 	}

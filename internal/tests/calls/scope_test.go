@@ -203,35 +203,81 @@ func TestCallsBesideAnotherTenant(t *testing.T) {
 		}
 		t.Run(row.Name, func(t *testing.T) {
 			t.Parallel()
-			ctx, alone, shared := t.Context(), mongotest.Database(t), mongotest.Database(t)
-			c := row.Start(&registry.Scene{T: t, DB: alone})
-			want, wantErr := c.Do(ctx)
-			c = row.Start(&registry.Scene{T: t, DB: shared, Scope: ours})
-			for _, name := range testkit.Collections(t, shared) {
-				var twins []any
-				for _, doc := range testkit.Find[bson.D](t, shared.Collection(name), ours) {
-					twins = append(twins, append(testkit.D("_id", testkit.D("theirs", testkit.Get(doc, "_id")), "tenant", "b"),
-						slices.DeleteFunc(doc, func(e bson.E) bool { return e.Key == "_id" || e.Key == "tenant" })...))
-				}
-				if len(twins) > 0 {
-					testkit.InsertAll(t, shared.Collection(name), twins)
-				}
-			}
-			before := of(t, shared, c, theirs)
-			got, err := c.Do(ctx)
-			testkit.Same(t, "theirs", before, of(t, shared, c, theirs))
-			testkit.Same(t, "stored", of(t, alone, c, bson.D{}), of(t, shared, c, ours))
-			if got.Failures = nil; got.Done != want.Done || got.Examined != want.Examined || got.Failed != want.Failed || (err == nil) != (wantErr == nil) {
-				t.Errorf("%+v %v, alone %+v %v", got, err, want, wantErr)
-			}
-			for _, check := range c.Check {
-				for p, err := range check.Check(ctx, nil) {
-					if id, ok := p.ID.DocumentOK(); err != nil || ok && id.Lookup("theirs").Type != 0 {
-						t.Errorf("Check: %v, %v", p, err)
-					}
-				}
-			}
+			beside(t, row, mongotest.Database(t), nil)
 		})
+	}
+}
+
+// beside compares a call alone with the same call in a scope, in a database that place prepares when it has the
+// documents of two tenants.
+func beside(t *testing.T, row registry.Row, shared *mongo.Database, place func(c registry.Call)) {
+	t.Helper()
+	ctx, alone := t.Context(), mongotest.Database(t)
+	c := row.Start(&registry.Scene{T: t, DB: alone})
+	want, wantErr := c.Do(ctx)
+	c = row.Start(&registry.Scene{T: t, DB: shared, Scope: ours})
+	for _, name := range testkit.Collections(t, shared) {
+		var twins []any
+		for _, doc := range testkit.Find[bson.D](t, shared.Collection(name), ours) {
+			twins = append(twins, append(testkit.D("_id", testkit.D("theirs", testkit.Get(doc, "_id")), "tenant", "b"),
+				slices.DeleteFunc(doc, func(e bson.E) bool { return e.Key == "_id" || e.Key == "tenant" })...))
+		}
+		if len(twins) > 0 {
+			testkit.InsertAll(t, shared.Collection(name), twins)
+		}
+	}
+	if place != nil {
+		place(c)
+	}
+	before := of(t, shared, c, theirs)
+	got, err := c.Do(ctx)
+	testkit.Same(t, "theirs", before, of(t, shared, c, theirs))
+	testkit.Same(t, "stored", of(t, alone, c, bson.D{}), of(t, shared, c, ours))
+	if got.Failures = nil; got.Done != want.Done || got.Examined != want.Examined || got.Failed != want.Failed || (err == nil) != (wantErr == nil) {
+		t.Errorf("%+v %v, alone %+v %v", got, err, want, wantErr)
+	}
+	for _, check := range c.Check {
+		for p, err := range check.Check(ctx, nil) {
+			if id, ok := p.ID.DocumentOK(); err != nil || ok && id.Lookup("theirs").Type != 0 {
+				t.Errorf("Check: %v, %v", p, err)
+			}
+		}
+	}
+}
+
+// onShards are rows of each way of writing: a guarded update and one by a pipeline, an upsert, an insertion, a find and
+// modify, a transaction over two collections and a move.
+var onShards = []string{
+	"prealloc.Grids.Claim", "attribute.Attributes.Set", "relation.Relation.Link/links", "schemaversion.Collection.Insert",
+	"computed.Computed.Drain", "extref.Source.Update/outbox", "relation.Relation.Transfer", "subset.Subset.Insert", "archive.Archive.Move",
+}
+
+// On two shards with one tenant each, a call in a scope does what it does alone.
+func TestScopesOnShards(t *testing.T) {
+	cluster, ran := mongotest.Sharded(t, 2), 0
+	for _, row := range rowsInScopes() {
+		if row.Name == "extref.Source.Watch" || !scale.Whole() && !slices.Contains(onShards, row.Name) { // the router has no change streams
+			continue
+		}
+		ran++
+		t.Run(row.Name, func(t *testing.T) {
+			db := cluster.Database(t)
+			beside(t, row, db, func(c registry.Call) {
+				for _, s := range testkit.Must(mongopatterns.Shard(t.Context(), db, c.Helpers()...)) {
+					if s.Key[0].Key != "tenant" {
+						continue // Fetch has no helper, and no key of its own
+					}
+					low, high := testkit.D("tenant", "b"), testkit.D("tenant", bson.MaxKey{})
+					for _, e := range s.Key[1:] {
+						low, high = append(low, bson.E{Key: e.Key, Value: bson.MinKey{}}), append(high, bson.E{Key: e.Key, Value: bson.MaxKey{}})
+					}
+					testkit.OK(t, cluster.Move(t.Context(), db.Collection(s.Collection), low, high, 1))
+				}
+			})
+		})
+	}
+	if ran < len(onShards) {
+		t.Errorf("%d rows of %d", ran, len(onShards))
 	}
 }
 
