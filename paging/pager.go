@@ -96,58 +96,76 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 	if err := config.Collections("collection", coll); err != nil {
 		return nil, err
 	}
-	p.opts.Scope, p.opts.Equality, p.opts.SigningKeys = slices.Clone(opts.Scope), nil, nil
-	if err := config.Apply(config.Scope(p.opts.Scope)...); err != nil {
+	if err := p.setScope(opts); err != nil {
 		return nil, err
 	}
-	var err error
-	if p.scope, err = scope.New(p.codec, p.opts.Scope); err != nil {
-		return nil, err
-	}
-	for _, e := range p.opts.Scope {
-		p.opts.Equality = append(p.opts.Equality, e.Key)
-	}
-	p.opts.Equality = append(p.opts.Equality, opts.Equality...)
-	err = config.Apply(
+	err := config.Apply(
 		config.Number("Options.PageSize", &p.opts.PageSize, defaultPageSize, 1, maxSize),
 		config.Number("Options.Group", &p.opts.Group, defaultGroup, 1, maxGroup),
-		config.Check("sort", func() (err error) {
-			p.order, err = newOrder(sort)
-			p.id = p.order.index("_id")
-			return err
-		}),
+		config.Check("sort", func() error { return p.setOrder(sort) }),
 		config.Check("Options.Equality", p.checkEquality),
-		config.Check("Options.SigningKeys", func() error {
-			for _, key := range opts.SigningKeys {
-				if len(key) < minKey {
-					return fmt.Errorf("a key has %d bytes and must have %d or more: a shorter one can be guessed from a token", len(key), minKey)
-				}
-				p.opts.SigningKeys = append(p.opts.SigningKeys, slices.Clone(key))
-			}
-			return nil
-		}),
-		config.Check("Options.Find", func() (err error) {
-			p.find, err = findOptions(opts.Find)
-			p.collated = p.find.Collation != nil && p.find.Collation.Locale != "simple"
-			if p.collated {
-				err = cmp.Or(err, p.scope.CheckCollation())
-			}
-			return err
-		}),
-		config.Check("Options.Find: let", func() error {
-			let, err := p.codec.Document(cmp.Or[any](p.find.Let, bson.D{}))
-			// Under the name $sort the order of the fields counts.
-			list := expr.Raw(expr.D("database", coll.Database().Name(), "collection", coll.Name(),
-				"$sort", p.order.document(false), "collation", p.find.Collation, "let", let))
-			p.orderHash = hashOf(value.Embedded(list), asExpression)
-			return cmp.Or(err, list.Validate()) // all malformed lists would have one hash
-		}),
+		config.Check("Options.SigningKeys", func() error { return p.setSigningKeys(opts.SigningKeys) }),
+		config.Check("Options.Find", func() error { return p.setFind(opts.Find) }),
+		config.Check("Options.Find: let", p.hashOrder),
 		config.Check("Options.Find: projection", func() (err error) {
 			p.projection, p.find.Projection, err = planProjection(p.codec, p.find.Projection, p.order)
 			return err
 		}),
 	)
 	return p, err
+}
+
+// setScope sets the scope, and Equality with its fields first.
+func (p *core) setScope(opts Options) (err error) {
+	p.opts.Scope, p.opts.Equality = slices.Clone(opts.Scope), nil
+	if err := config.Apply(config.Scope(p.opts.Scope)...); err != nil {
+		return err
+	}
+	if p.scope, err = scope.New(p.codec, p.opts.Scope); err != nil {
+		return err
+	}
+	for _, e := range p.opts.Scope {
+		p.opts.Equality = append(p.opts.Equality, e.Key)
+	}
+	p.opts.Equality = append(p.opts.Equality, opts.Equality...)
+	return nil
+}
+
+func (p *core) setOrder(sort bson.D) (err error) {
+	p.order, err = newOrder(sort)
+	p.id = p.order.index("_id")
+	return err
+}
+
+func (p *core) setSigningKeys(keys [][]byte) error {
+	p.opts.SigningKeys = nil
+	for _, key := range keys {
+		if len(key) < minKey {
+			return fmt.Errorf("a key has %d bytes and must have %d or more: a shorter one can be guessed from a token", len(key), minKey)
+		}
+		p.opts.SigningKeys = append(p.opts.SigningKeys, slices.Clone(key))
+	}
+	return nil
+}
+
+// setFind sets the options of a find, of which the projection is still the user's.
+func (p *core) setFind(find *options.FindOptionsBuilder) (err error) {
+	p.find, err = findOptions(find)
+	p.collated = p.find.Collation != nil && p.find.Collation.Locale != "simple"
+	if p.collated {
+		err = cmp.Or(err, p.scope.CheckCollation())
+	}
+	return err
+}
+
+// hashOrder sets the hash of what determines the order of the list.
+func (p *core) hashOrder() error {
+	let, err := p.codec.Document(cmp.Or[any](p.find.Let, bson.D{}))
+	// Under the name $sort the order of the fields counts.
+	list := expr.Raw(expr.D("database", p.coll.Database().Name(), "collection", p.coll.Name(),
+		"$sort", p.order.document(false), "collation", p.find.Collation, "let", let))
+	p.orderHash = hashOf(value.Embedded(list), asExpression)
+	return cmp.Or(err, list.Validate()) // all malformed lists would have one hash
 }
 
 func (p *core) checkEquality() error {

@@ -307,7 +307,7 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	if len(ch.out) == 0 {
 		ready = expr.Op("$or", c.x.counted, c.x.empty)
 	}
-	doc, err := fault.Single(c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent), ready), c.update(ch), options.FindOneAndUpdate().
+	doc, err := fault.Single(c.parents.FindOneAndUpdate(ctx, c.roomFor(expr.ByID(ch.parent), ready), c.update(ch), options.FindOneAndUpdate().
 		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer, "sound", expr.Op("$and", c.sound(ch)...))))).Raw()
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)
@@ -320,7 +320,7 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.Of(id, err)
 	}
-	doc, err := cursor.Primary(c.parents).FindOne(ctx, byID(id),
+	doc, err := cursor.Primary(c.parents).FindOne(ctx, expr.ByID(id),
 		options.FindOne().SetProjection(expr.D("count", expr.Field(c.o.CountField)))).Raw()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
@@ -338,7 +338,7 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, update any) (found bool, err error) {
 	result, err := fault.Many(c.parents.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update),
-		mongo.NewUpdateOneModel().SetFilter(append(byID(id), expr.Element(hold.Field, expr.D("$exists", true)))).
+		mongo.NewUpdateOneModel().SetFilter(append(expr.ByID(id), expr.Element(hold.Field, expr.D("$exists", true)))).
 			SetUpdate(hold.Unmark),
 	}))
 	if err != nil {
@@ -431,7 +431,7 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	if update == nil {
 		return nil
 	}
-	_, err := fault.One(c.parents.UpdateOne(ctx, byID(ch.parent), update))
+	_, err := fault.One(c.parents.UpdateOne(ctx, expr.ByID(ch.parent), update))
 	return fault.Of(ch.parent, err)
 }
 

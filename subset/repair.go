@@ -107,7 +107,7 @@ func (c *core) addUp(ctx context.Context, these bson.A) error {
 		if err != nil {
 			return err
 		}
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(group.Lookup("_id"))).SetUpdate(c.set(group, nil)))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(expr.ByID(group.Lookup("_id"))).SetUpdate(c.set(group, nil)))
 	}
 	if len(models) == 0 {
 		return nil
@@ -193,13 +193,13 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 				if h.at >= 0 && h.id().IsZero() {
 					path := fmt.Sprintf("%s.%d", c.o.ArrayField, h.at)
 					set := expr.Op("$set", expr.D(path, c.cut(st.inserts[i].doc)))
-					models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(set))
+					models = append(models, mongo.NewUpdateOneModel().SetFilter(expr.ByID(st.id())).SetUpdate(set))
 				}
 			}
 		} else {
 			set = append(set, expr.Element(c.o.ArrayField, expr.Literal(c.arranged(st.top))))
 		}
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(c.set(st.stats, set)))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(expr.ByID(st.id())).SetUpdate(c.set(st.stats, set)))
 		result.Done++
 	}
 	return models, nil

@@ -221,7 +221,7 @@ func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err erro
 	}
 	// A projection of the array alone costs the server a fifth less than one with the parent's field.
 	opts := options.FindOne().SetProjection(expr.D("_id", 0, c.o.ArrayField, 1))
-	doc, err := c.parents.FindOne(ctx, byID(id), opts).Raw()
+	doc, err := c.parents.FindOne(ctx, expr.ByID(id), opts).Raw()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil, fault.Of(id, mongopatterns.ErrNoParent)
@@ -302,8 +302,6 @@ func (c *core) ids(parent, item any) (p, id bson.RawValue, err error) {
 	return p, id, err
 }
 
-func byID(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
-
 // of selects all items of a parent, also those that do not count.
 func (c *core) of(parent bson.RawValue) bson.D {
 	return expr.D(c.o.ParentField, value.Equal(parent))
@@ -313,4 +311,4 @@ func (c *core) of(parent bson.RawValue) bson.D {
 func (c *core) counted(parent bson.RawValue) bson.D { return append(c.of(parent), c.filter.doc...) }
 
 // one selects an item by its _id and the full shard key.
-func (c *core) one(parent, id bson.RawValue) bson.D { return append(byID(id), c.of(parent)...) }
+func (c *core) one(parent, id bson.RawValue) bson.D { return append(expr.ByID(id), c.of(parent)...) }

@@ -64,7 +64,7 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 		return c.change(ctx, change{parent: parent, in: []item{it}}, true)
 	}
 	// Without this write the parent could be deleted meanwhile.
-	switch found, err := c.twice(ctx, parent, byID(parent), hold.Mark); {
+	switch found, err := c.twice(ctx, parent, expr.ByID(parent), hold.Mark); {
 	case err != nil:
 		return err
 	case !found:
@@ -283,7 +283,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 	}
 	var models []mongo.WriteModel
 	for _, ch := range b.changes {
-		filter := byID(ch.parent)
+		filter := expr.ByID(ch.parent)
 		if len(ch.in) == 0 {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(hold.Mark),
 				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(hold.Unmark))
@@ -313,7 +313,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 		}
 		// It holds fewer than it should; the bulk write has increased its count.
 		now := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size))
-		doc, err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(now)).Raw()
+		doc, err := c.parents.FindOne(ctx, expr.ByID(ch.parent), options.FindOne().SetProjection(now)).Raw()
 		if err != nil {
 			return err
 		}
@@ -340,7 +340,7 @@ func (c *core) writeRest(ctx context.Context, b batch, before []parent) (rest bs
 			}
 			rest = append(rest, ch.parent)
 			unsound := expr.Op("$not", bson.A{expr.Op("$and", c.sound(ch)...)})
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(byID(ch.parent), unsound)).SetUpdate(c.update(ch)))
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(expr.ByID(ch.parent), unsound)).SetUpdate(c.update(ch)))
 		}
 	}
 	if len(rest) == 0 {
@@ -482,7 +482,7 @@ func (c *core) absent(ctx context.Context, parent, id bson.RawValue, err error) 
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.Of(id, err)
 	}
-	holds := append(byID(parent), expr.Element(c.o.ArrayField+"._id", value.Equal(id)))
+	holds := append(expr.ByID(parent), expr.Element(c.o.ArrayField+"._id", value.Equal(id)))
 	switch err := c.parents.FindOne(ctx, holds, options.FindOne().SetProjection(expr.D("_id", 1))).Err(); {
 	case err == nil:
 		return fault.Of(parent, errUnadopted)
@@ -514,7 +514,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 		return nil
 	}
 	if ch.inPlace {
-		filter := append(c.roomFor(byID(parent), c.sound(ch)...), expr.Element(c.o.CountField, expr.D("$type", "number")))
+		filter := append(c.roomFor(expr.ByID(parent), c.sound(ch)...), expr.Element(c.o.CountField, expr.D("$type", "number")))
 		if found, err := c.twice(ctx, parent, filter, c.update(ch)); found || err != nil {
 			return err
 		}
@@ -576,7 +576,7 @@ func (s *Subset[ID, T]) DeleteParent(ctx context.Context, parent ID) (items int6
 		return 0, err
 	}
 	err = txn.RunInTurn(ctx, c.parents, p, func(ctx context.Context) error {
-		done, err := fault.One(c.parents.DeleteOne(ctx, byID(p)))
+		done, err := fault.One(c.parents.DeleteOne(ctx, expr.ByID(p)))
 		if err != nil {
 			return err
 		}

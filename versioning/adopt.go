@@ -89,7 +89,7 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 			continue
 		}
 		models = append(models, mongo.NewUpdateOneModel().
-			SetFilter(append(byID(s.id), expr.Element(d.opts.RevisionField, nil))).
+			SetFilter(append(expr.ByID(s.id), expr.Element(d.opts.RevisionField, nil))).
 			SetUpdate(expr.Op("$set", expr.D(d.opts.RevisionField, s.number, d.opts.ChangeField, s.change.value()))))
 	}
 	return maintain.Rewrite(ctx, d.current, models, w, result)
@@ -211,7 +211,7 @@ func (d *store) itself(raw bson.Raw) bson.D {
 	if of.Type == 0 {
 		of.Type = bson.TypeNull
 	}
-	return append(byID(raw.Lookup("_id")), d.rowsOf(of)...)
+	return append(expr.ByID(raw.Lookup("_id")), d.rowsOf(of)...)
 }
 
 // replaceLarge does the same in a transaction, because one statement has no room for both.

@@ -181,7 +181,7 @@ func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
 		return false, err
 	}
 	// A save that would extend the history cannot succeed meanwhile.
-	done, err := fault.One(d.current.UpdateOne(ctx, append(byID(id), expr.Element("$or", bson.A{
+	done, err := fault.One(d.current.UpdateOne(ctx, append(expr.ByID(id), expr.Element("$or", bson.A{
 		expr.D(d.opts.RevisionField, expr.Op("$lte", last.number)), expr.D(d.opts.RevisionField, nil),
 	})), expr.D("$set", expr.D(d.opts.RevisionField, last.number+1), "$max", expr.D(d.at(), last.change.at))))
 	return err == nil && done.MatchedCount == 1, err

@@ -67,7 +67,7 @@ type draft struct {
 
 // load reads a current document; nil if there is none.
 func (d *store) load(ctx context.Context, id bson.RawValue) (*current, error) {
-	raw, err := d.current.FindOne(ctx, byID(id)).Raw()
+	raw, err := d.current.FindOne(ctx, expr.ByID(id)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -85,8 +85,6 @@ func (d *store) get(ctx context.Context, id bson.RawValue) (*current, error) {
 	}
 	return c, err
 }
-
-func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equal(id))} }
 
 // guard selects a current document if it still is this revision. One without a number is revision
 // 1. It is encoded here because that takes the client less time than the driver's encoder.

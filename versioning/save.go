@@ -373,7 +373,7 @@ func (d *store) transact(ctx context.Context, first *draft, by stamp) (*draft, e
 			return nil, err
 		}
 		if sent == nil || !bytes.Equal(sent, next.update(false)) { // otherwise the first update had the same effect
-			if _, err = fault.One(d.current.ReplaceOne(ctx, byID(next.id), next.raw)); err != nil {
+			if _, err = fault.One(d.current.ReplaceOne(ctx, expr.ByID(next.id), next.raw)); err != nil {
 				return nil, err
 			}
 		}

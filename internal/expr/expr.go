@@ -1,7 +1,11 @@
 // Package expr builds expressions of the server with short functions.
 package expr
 
-import "go.mongodb.org/mongo-driver/v2/bson"
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
 
 // Op returns an operator of an expression, a filter or a pipeline: {name: arg}, or {name: [args…]} for no or
 // several arguments.
@@ -20,6 +24,9 @@ func D(pairs ...any) bson.D {
 	}
 	return out
 }
+
+// ByID is the filter for the document with an _id.
+func ByID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
 // Field returns the value at a path.
 func Field(path string) string { return "$" + path }
