@@ -59,7 +59,7 @@ func TestByHand(t *testing.T) {
 	blocks := fenced(t, "README.md")
 	text, err := os.ReadFile("README.md")
 	testkit.OK(t, err)
-	says := regexp.MustCompile(`it showed ([\d,]+) articles of ([\d,]+)`).FindStringSubmatch(string(text))
+	says := regexp.MustCompile(`returned ([\d,]+) articles from a collection of ([\d,]+)`).FindStringSubmatch(string(text))
 	if len(blocks) != 2 || says == nil {
 		t.Fatalf("%d blocks, %q", len(blocks), says)
 	}
