@@ -53,15 +53,17 @@ func programOf(t *testing.T, page, names, db string) (code, prints string) {
 	return code, string(found[2])
 }
 
-// The list by hand of the README shows as many articles as the page says, and the other one each article once.
+// The list by hand of the README shows as many articles as the page says, and the other one each article once, with as many
+// finds a page.
 func TestByHand(t *testing.T) {
 	db := mongotest.Database(t) // skips under -short
 	blocks := fenced(t, "README.md")
 	text, err := os.ReadFile("README.md")
 	testkit.OK(t, err)
 	says := regexp.MustCompile(`returned ([\d,]+) articles from a collection of ([\d,]+)`).FindStringSubmatch(string(text))
-	if len(blocks) != 2 || says == nil {
-		t.Fatalf("%d blocks, %q", len(blocks), says)
+	const finds = "A page at any depth costs one find; among drafts, up to four:"
+	if len(blocks) != 2 || says == nil || !strings.Contains(strings.Join(strings.Fields(string(text)), " "), finds) {
+		t.Fatalf("%d blocks, %q, and README.md should say %q", len(blocks), says, finds)
 	}
 	frame, err := os.ReadFile("internal/tests/pages/testdata/byhand.txt")
 	testkit.OK(t, err)
@@ -69,7 +71,7 @@ func TestByHand(t *testing.T) {
 	code := strings.NewReplacer("DATABASE", db.Name(), "BY_HAND", blocks[0].text, "FIRST", first, "EACH", each).Replace(string(frame))
 	dir := testkit.Consumer(t, map[string]string{"main.go": code})
 	got := testkit.Command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".")
-	if want := strings.ReplaceAll(says[1]+" "+says[2]+"\n", ",", ""); got != want {
+	if want := strings.ReplaceAll(says[1]+" "+says[2]+" 1 4\n", ",", ""); got != want {
 		t.Errorf("README.md says %s, and it shows %s", want, got)
 	}
 }
