@@ -38,7 +38,7 @@
 //
 // # What they have in common
 //
-// New makes a helper from a *mongo.Collection. It does no I/O. If it refuses an option, it returns
+// New makes a helper from a *mongo.Collection, or of polymorphic from your types. It does no I/O. If it refuses an option, it returns
 // [ErrInvalid] and names the option. A helper is safe for concurrent use, so make one when the program
 // starts. Its type parameters are first the types of IDs, then those of documents or values. Most helpers
 // have these methods:

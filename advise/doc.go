@@ -10,7 +10,7 @@
 //
 // The same works from a shell, without Go code of yours:
 //
-//	go run github.com/mongopatterns/mongopatterns/cmd/advise -uri mongodb://… -db shop
+//	go run github.com/mongopatterns/mongopatterns/cmd/advise@latest -uri mongodb://… -db shop
 //
 // # When to use it, and when not
 //

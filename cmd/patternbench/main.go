@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	set.SetOutput(notes)
 	set.BoolVar(&f.list, "list", false, "list the cases and measure nothing")
 	set.StringVar(&f.run, "run", "", "the `patterns` to run, or pattern/case, with commas between; default all")
-	set.StringVar(&f.scale, "scale", "small", "small: two minutes in all; medium; seed: the published numbers of documents, up to 25 minutes")
+	set.StringVar(&f.scale, "scale", "small", "small: two minutes in all; medium; seed: the numbers of docs/benchmarks.md, up to 25 minutes")
 	set.StringVar(&f.uri, "uri", "", "the server; default MONGODB_URI, else one is started")
 	set.StringVar(&f.json, "json", "", "write the results to this `file`, a line of JSON each")
 	set.StringVar(&f.docs, "docs", "", "write benchmarks.md and benchmarks.json to this `folder`")

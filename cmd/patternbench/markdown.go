@@ -12,7 +12,7 @@ import (
 // resultsFile is what benchmarks.md is written from, beside it.
 const resultsFile = "benchmarks.json"
 
-// writeDocs writes benchmarks.md and the results that it shows a part of, and the four lines of README.md beside the folder.
+// writeDocs writes benchmarks.md and the results that it shows a part of, and the lines of README.md beside the folder.
 func writeDocs(folder string, r *report) error {
 	if err := r.writeJSON(filepath.Join(folder, resultsFile)); err != nil {
 		return err
@@ -29,11 +29,11 @@ func markdown(r *report) string {
 	w.WriteString("# Benchmarks\n\n" +
 		"A program writes this page, from what it measured:\n\n" +
 		"    go run ./cmd/patternbench -scale " + r.Run.Scale + " -docs docs\n\n")
-	w.WriteString(r.Run.String() + "\n[" + resultsFile + "](" + resultsFile + ") has every result, also bytes received,\n" +
-		"allocations and the CPU time of the client; `go run ./cmd/patternbench -from docs/" + resultsFile + "` prints them.\n\n" +
-		"Each comparison begins with its baseline, in bold. × is the multiple of it, 1/40 a fortieth, and less is better. Measured\n" +
-		"values are medians of runs that take turns, for one operation. Times depend on what else the machine does (client and server\n" +
-		"share it), CPU times less. Writes have the server's default write concern (on a replica set the majority, in the journal),\n" +
+	w.WriteString(r.Run.String() + "\n[" + resultsFile + "](" + resultsFile + ") has every result, a JSON object a line, also bytes\n" +
+		"received, allocations and the CPU time of the client; `go run ./cmd/patternbench -from docs/" + resultsFile + "` prints them.\n\n" +
+		"Each comparison begins with its baseline, in bold; among the goals, bold is a missed one. × is the multiple of the baseline,\n" +
+		"1/40 a fortieth, and less is better. Measured values are medians of runs that take turns, for one operation. Times depend on\n" +
+		"what else the machine does (client and server share it), CPU times less. Writes have the server's default write concern (on a replica set the majority, in the journal),\n" +
 		"unless a row says otherwise. Measure on your own server before you decide.\n\n")
 	writeGoals(&w, r)
 	patterns := byPattern(r.Cases)
@@ -45,9 +45,6 @@ func markdown(r *report) string {
 			continue
 		}
 		writePattern(&w, cases)
-	}
-	if r.Run.Scale == publishedScale {
-		w.WriteString(published(r))
 	}
 	return w.String()
 }
@@ -168,7 +165,7 @@ func (c caseResult) lines() (lines []line) {
 		t = t.Short()
 		for _, column := range t.Columns {
 			kind := strings.TrimSpace(column[strings.LastIndex(column, ":")+1:])
-			if kind != "time" && isKind(kind) || strings.HasSuffix(column, partsOf) || strings.HasSuffix(column, ", published") ||
+			if kind != "time" && isKind(kind) || strings.HasSuffix(column, partsOf) ||
 				slices.Contains(inResultsOnly, column) {
 				continue
 			}

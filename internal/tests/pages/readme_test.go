@@ -53,15 +53,17 @@ func programOf(t *testing.T, page, names, db string) (code, prints string) {
 	return code, string(found[2])
 }
 
-// The list by hand of the README shows as many articles as the page says, and the other one each article once.
+// The list by hand of the README shows as many articles as the page says, and the other one each article once, with as many
+// finds a page.
 func TestByHand(t *testing.T) {
 	db := mongotest.Database(t) // skips under -short
 	blocks := fenced(t, "README.md")
 	text, err := os.ReadFile("README.md")
 	testkit.OK(t, err)
-	says := regexp.MustCompile(`it showed ([\d,]+) articles of ([\d,]+)`).FindStringSubmatch(string(text))
-	if len(blocks) != 2 || says == nil {
-		t.Fatalf("%d blocks, %q", len(blocks), says)
+	says := regexp.MustCompile(`returned ([\d,]+) articles from a collection of ([\d,]+)`).FindStringSubmatch(string(text))
+	const finds = "A page at any depth costs one find; among drafts, up to four:"
+	if len(blocks) != 2 || says == nil || !strings.Contains(strings.Join(strings.Fields(string(text)), " "), finds) {
+		t.Fatalf("%d blocks, %q, and README.md should say %q", len(blocks), says, finds)
 	}
 	frame, err := os.ReadFile("internal/tests/pages/testdata/byhand.txt")
 	testkit.OK(t, err)
@@ -69,12 +71,12 @@ func TestByHand(t *testing.T) {
 	code := strings.NewReplacer("DATABASE", db.Name(), "BY_HAND", blocks[0].text, "FIRST", first, "EACH", each).Replace(string(frame))
 	dir := testkit.Consumer(t, map[string]string{"main.go": code})
 	got := testkit.Command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".")
-	if want := strings.ReplaceAll(says[1]+" "+says[2]+"\n", ",", ""); got != want {
+	if want := strings.ReplaceAll(says[1]+" "+says[2]+" 1 4\n", ",", ""); got != want {
 		t.Errorf("README.md says %s, and it shows %s", want, got)
 	}
 }
 
-// The service of docs/first-service.md builds in a module of its own, and answers as the page says.
+// The service of docs/first-service.md builds in a module of its own, and answers and sends as much as the page says.
 func TestFirstService(t *testing.T) {
 	const page = "docs/first-service.md"
 	db := mongotest.Database(t) // skips under -short
@@ -87,9 +89,13 @@ func TestFirstService(t *testing.T) {
 	if lines := len(regexp.MustCompile(`(?m)^.+$`).FindAllString(code, -1)); len(files) != 2 || lines > 60 {
 		t.Fatalf("%d files, the first of %d lines", len(files), lines)
 	}
+	counted, err := os.ReadFile("internal/tests/pages/testdata/counted.txt")
+	testkit.OK(t, err)
 	dir := testkit.Consumer(t, map[string]string{
-		"main.go": strings.Replace(code, `"localhost:8080"`, `os.Getenv("ADDRESS")`, 1),
-		"http.go": string(files[1][1]),
+		"main.go": strings.NewReplacer(`"localhost:8080"`, `os.Getenv("ADDRESS")`,
+			`ApplyURI(os.Getenv("MONGODB_URI"))`, `ApplyURI(os.Getenv("MONGODB_URI")).SetMonitor(counter)`).Replace(code),
+		"http.go":    string(files[1][1]),
+		"counted.go": string(counted),
 	})
 	testkit.Command(t, dir, nil, "go", "build", "-o", "service", ".")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,6 +130,15 @@ func TestFirstService(t *testing.T) {
 	}
 	token := regexp.MustCompile(`"(next|prev)":"(.*?)"`)
 	next := ""
+	sent := func() string { // since the last time
+		response, err := http.Get("http://" + address + "/commands")
+		testkit.OK(t, err)
+		body, err := io.ReadAll(response.Body)
+		testkit.OK(t, errors.Join(err, response.Body.Close()))
+		return string(body)
+	}
+	trips := map[string][]string{}
+	sent()
 	for _, a := range asked {
 		form, url, want := a[1], "http://"+address+strings.Replace(a[2], "…", next, 1), a[3]
 		get := func() (*http.Response, error) { return http.Get(url) }
@@ -145,6 +160,24 @@ func TestFirstService(t *testing.T) {
 		}
 		if got := strings.TrimSpace(token.ReplaceAllString(string(body), `"$1":"…"`)); got != want {
 			t.Errorf("%s %s: %s, want %s", form, a[2], got, want)
+		}
+		method, path := "GET ", a[2]
+		if form != "" {
+			method = "POST "
+		}
+		if n := sent(); response.StatusCode == http.StatusOK {
+			path, _, _ = strings.Cut(path, "?")
+			trips[method+path] = append(trips[method+path], n)
+		}
+	}
+	for request, want := range map[string]string{"POST /products/bat/reviews": "[4 3 3 3]", "GET /products/bat": "[1]", "GET /products/bat/reviews": "[1 1]"} {
+		if got := fmt.Sprint(trips[request]); got != want {
+			t.Errorf("%s: %s round trips, want %s", request, got, want)
+		}
+	}
+	for _, row := range []string{"| a review is added | 3; the first of a product 4 |", "| the product is shown | 1 |", "| a page of reviews | 1 |"} {
+		if !strings.Contains(string(text), row) {
+			t.Errorf("%s does not say %s", page, row)
 		}
 	}
 }

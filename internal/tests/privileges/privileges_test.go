@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/subset"
 )
 
 var update = flag.Bool("update", false, "find the rights of each call, and write them to docs/privileges.csv")
@@ -86,6 +89,49 @@ func TestNoRights(t *testing.T) {
 		}
 	})
 }
+
+// The role of docs/privileges.md adds reviews, also to a product whose reviews old code has pushed. It removes nothing, makes no product and reads no other collection.
+func TestRoleOfThePage(t *testing.T) {
+	page := string(testkit.Value[[]byte](t)(os.ReadFile("docs/privileges.md")))
+	granted := regexp.MustCompile(`\{resource: \{db: "shop", collection: "(\w+)"\}, actions: \[(.*?)\]\}`).FindAllStringSubmatch(page, -1)
+	if len(granted) != 2 {
+		t.Fatalf("%d privileges", len(granted))
+	}
+	privileges := bson.A{}
+	for _, g := range granted {
+		actions := strings.Split(strings.ReplaceAll(g[2], `"`, ""), ", ")
+		privileges = append(privileges, testkit.D("resource", testkit.D("db", "shop", "collection", g[1]), "actions", actions))
+	}
+	server := testkit.Authenticate(t)
+	command(t, server.Root.Database("admin"), "createRole", "reviewer", "roles", bson.A{}, "privileges", privileges)
+	server.User(t, "ann", "reviewer", "admin")
+	root, db := server.Root.Database("shop"), server.As(t, "ann").Database("shop")
+	opts := &subset.Options{ParentField: "product", ArrayField: "reviews", N: 3, Sort: testkit.D("written", -1)}
+	of := func(db *mongo.Database) *subset.Subset[string, bson.D] {
+		return testkit.Value[*subset.Subset[string, bson.D]](t)(subset.New[string, bson.D](db.Collection("products"), db.Collection("reviews"), opts))
+	}
+	testkit.OK(t, of(root).EnsureIndexes(t.Context()))
+	old := bson.A{testkit.D("_id", 1, "written", 1), testkit.D("_id", 2, "written", 2)}
+	testkit.InsertAll(t, root.Collection("products"), []any{testkit.D("_id", "new"), testkit.D("_id", "old", "reviews", old)})
+	reviews := of(db)
+	for i := range 5 {
+		for n, product := range []string{"new", "old"} {
+			testkit.Value[any](t)(reviews.Insert(t.Context(), product, testkit.D("_id", 10+2*i+n, "written", 10+i)))
+		}
+	}
+	for what, err := range map[string]error{
+		"a deletion": reviews.Delete(t.Context(), "new", 10),
+		"a product":  second(db.Collection("products").InsertOne(t.Context(), testkit.D("_id", "other"))),
+		"a find":     db.Collection("customers").FindOne(t.Context(), bson.D{}).Err(),
+	} {
+		var refused mongo.ServerError
+		if !errors.As(err, &refused) || !refused.HasErrorCode(13) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
 
 // measure takes one right after the other away and returns those without which a method fails.
 func measure(t *testing.T, rows []registry.Row) map[string][]string {
