@@ -1,0 +1,55 @@
+package slots
+
+import (
+	"context"
+	"iter"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
+)
+
+// Check yields the problems of the documents that work selects. It checks their start and end, because no other
+// field is derived.
+//
+// It yields these kinds of package mongopatterns:
+//   - WrongField: an end that is not the window's. Repair sets it.
+//   - Malformed: a start that is not a date or does not begin a window, so that reads miss the
+//     document. Adopt converts times that are stored as strings. A Malformed problem without an ID
+//     names a SeriesField or DataField that no document has. Either its name is misspelt, or the data
+//     does not exist yet. Check finds it only without Work.Filter.
+//
+// Cost: 3 round trips, and 1 for each batch; scans the collection by _id.
+func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "slots.Check")
+	return fault.Seq("slots.Check", s.core.Problems(ctx, work, s.core.scan(), s.core.audit, s.core.data))
+}
+
+// Repair sets wrong ends. Remaining counts the documents with a bad start.
+//
+// Cost: that of Check, and 1 round trip for each batch with wrong ends, index _id.
+func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "slots.Repair")
+	defer fault.In(&err, "slots.Repair")
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
+	return s.core.Frame.Repair(ctx, work, s.core.scan(), s.core.audit)
+}
+
+func (g *grid) scan() maintain.Scan {
+	fields := g.Keys()
+	if g.End != "" {
+		fields = append(fields, expr.Element(g.End, 1))
+	}
+	return maintain.Scan{Projection: fields}
+}
+
+func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
+	_, _, ends, _ := g.Span(doc, report)
+	return mongo.Pipeline{expr.Op("$set", ends)}
+}
