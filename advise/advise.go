@@ -278,6 +278,17 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 	return all, nil
 }
 
+// known is a collection of a name, also a small one that no query names; nil if there is none.
+func (l *looker) known(name string) *collection {
+	if c := l.all[name]; c != nil {
+		return c
+	}
+	if i := slices.IndexFunc(l.small, func(c *collection) bool { return c.name == name }); i >= 0 {
+		return l.small[i]
+	}
+	return nil
+}
+
 // unseen says why a collection is not looked at.
 func (l *looker) unseen(name string) string {
 	reason, ok := l.others[name]
@@ -386,7 +397,7 @@ func (l *looker) found(f Finding) {
 	if anyType.MatchString(f.Code) {
 		var mixed []string
 		for _, name := range append([]string{f.Collection}, f.others...) {
-			if c := l.all[name]; c != nil {
+			if c := l.known(name); c != nil {
 				mixed = append(mixed, c.mixed...)
 			}
 		}

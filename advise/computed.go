@@ -3,7 +3,6 @@ package advise
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -255,10 +254,7 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	case goValue(t.fixed()) == "":
 		l.not(pattern, c.name, t.key, "the filter fixes other fields to values that have no Go")
 		return nil
-	case strings.Contains(t.key, "."):
-		l.not(pattern, c.name, t.key, "the field is inside a subdocument")
-		return nil
-	case c.has(t.key, "array"):
+	case len(c.multikey(t.key)) > 0:
 		l.not(pattern, c.name, t.key, "some documents have an array there")
 		return nil
 	}
@@ -362,12 +358,16 @@ func (t *traffic) changes(fields []string) int64 {
 	return t.writesTo(fields) + t.inserts + t.deletes
 }
 
-// targets returns the collection whose _ids a field of c holds, or nil.
+// targets returns the collection whose _ids a field of c holds, or nil. It may be a small one.
 func (l *looker) targets(ctx context.Context, c *collection, field string) (*collection, error) {
-	for _, name := range slices.Sorted(maps.Keys(l.all)) {
-		other := l.all[name]
+	others, err := l.referring(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := field[strings.LastIndex(field, ".")+1:]
+	for _, other := range others {
 		unique := slices.Contains([]string{"objectId", "binData"}, other.idType) // others are codes and numbers, which anything may have
-		if other == c || !c.has(field, other.idType) || !unique && !akin(field, other.name) {
+		if other == c || other.capped || !c.has(field, alike(other.idType)...) || !unique && !akin(name, other.name) {
 			continue
 		}
 		refs, err := l.references(ctx, c, field, other.name, computedFound)

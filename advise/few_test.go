@@ -108,6 +108,27 @@ func TestFewDocuments(t *testing.T) {
 	tried(t, db, said(t, db, push, "relation:cups.games", "cups", ""))
 }
 
+// Totals have their place in the documents of a small collection as well, even if no query names it, and the field that names
+// these may be inside a subdocument, and an inflected form of the collection's name.
+func TestTotalsOfSmallCollections(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("konten"), times(8, func(i int) bson.D { return bson.D{{Key: "_id", Value: fmt.Sprint("K", i)}} }))
+	insert(t, db.Collection("entries"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "konto", Value: fmt.Sprint("K", i%8)}, {Key: "state", Value: fmt.Sprint("K", i%8)},
+			{Key: "of", Value: bson.D{{Key: "konto", Value: fmt.Sprint("K", i%8)}}}, {Key: "sum", Value: i}}
+	}))
+	for field, finding := range map[string]string{"konto": "computed:entries.konto", "of.konto": "computed:entries.of.konto", "state": ""} {
+		queries := sends(t, 100, `{"aggregate": "entries", "pipeline": [{"$match": {"`+field+`": "K3"}}, {"$group": {"_id": null, "total": {"$sum": "$sum"}}}]}`)
+		note := ""
+		if finding == "" {
+			note = "no collection has the values as its _id"
+		}
+		tried(t, db, said(t, db, append(queries, sends(t, 2, `{"insert": "entries", "documents": [{"sum": 3}]}`)...), finding, "entries", note))
+	}
+}
+
 // An update may find its counter by another field, if that is of one document alone.
 func TestCountersByAnotherField(t *testing.T) {
 	printing(t)

@@ -50,6 +50,7 @@ var shapes = []kind{
 	{"subset: the best by a field", []string{"subset"}, (*maker).bestShown},
 	{"split: lists leave texts out", []string{"split"}, (*maker).textsLeftOut},
 	{"split: lists exclude texts", []string{"split"}, (*maker).textsExcluded},
+	{"split: the page of one document names its fields", []string{"split"}, func(m *maker) { m.texts(); m.fieldsOfOne(20, 4) }},
 
 	{"all lists are long", nil, (*maker).allLong},
 	{"lists of all lengths", nil, (*maker).geometric},
@@ -64,6 +65,7 @@ var shapes = []kind{
 	{"large lists that nobody reads", nil, (*maker).unread},
 	{"large lists of which most is shown", nil, (*maker).mostShown},
 	{"texts that half of the reads need", nil, (*maker).textsNeeded},
+	{"texts that the pages of one document name", nil, func(m *maker) { m.texts(); m.fieldsOfOne(60, 1) }},
 	{"texts that nobody reads", nil, (*maker).textsUnread},
 	{"texts that lists filter by", nil, (*maker).textsSearched},
 	{"texts that are written all the time", nil, (*maker).textsWritten},
@@ -433,6 +435,13 @@ func (m *maker) textsExcluded() {
 	m.texts()
 	m.find(m.between(60, 200), bson.D{{Key: m.text, Value: 0}, {Key: "details", Value: 0}})
 	m.find(m.between(0, 12), nil)
+}
+
+// fieldsOfOne sends finds by _id that name all fields, and so many times as many of lists.
+func (m *maker) fieldsOfOne(times, lists int) {
+	m.send(times, bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: "_id", Value: 7}}},
+		{Key: "projection", Value: bson.D{{Key: "title", Value: 1}, {Key: m.text, Value: 1}, {Key: "details", Value: 1}}}})
+	m.find(lists*times, bson.D{{Key: "title", Value: 1}, {Key: "year", Value: 1}})
 }
 
 func (m *maker) allLong() {

@@ -478,18 +478,33 @@ func (t *traffic) reads() (n int64) {
 	return n
 }
 
-// cold are the fields at the top that no projected read needs, hot how many such reads
-// there are.
+// cold are the fields at the top that no projected read needs, but for a few that ask by _id, as the page of one document
+// does. Hot is how many projected reads do without them.
 func (c *collection) cold() (names []string, hot int64) {
+	var lists []read
+	all := int64(0)
 	for _, r := range c.finds {
 		if r.projected() {
-			hot += r.calls
+			lists, all = append(lists, r), all+r.calls
 		}
 	}
 	for _, name := range c.tops() {
-		used := slices.ContainsFunc(c.finds, func(r read) bool { return r.names(name) || r.projected() && r.needs(name) })
-		if name != "_id" && !used {
+		alone := int64(0)
+		used := slices.ContainsFunc(c.finds, func(r read) bool {
+			needs := r.names(name) || r.projected() && r.needs(name)
+			if needs && r.projected() && slices.Contains(r.match, "_id") {
+				alone += r.calls
+				return false
+			}
+			return needs
+		})
+		if name != "_id" && !used && float64(alone) <= splitNeed*float64(all) {
 			names = append(names, name)
+		}
+	}
+	for _, r := range lists {
+		if !slices.ContainsFunc(names, r.needs) {
+			hot += r.calls
 		}
 	}
 	slices.Sort(names)

@@ -559,7 +559,7 @@ func (l *looker) namesBack(ctx context.Context, c, children *collection, path st
 	return "", nil
 }
 
-// akin reports two names that may mean the same: tasks and task_ids. Small integers
+// akin reports two names that may mean the same: tasks and task_ids, or konto and konten. Small integers
 // are in any _id.
 func akin(a, b string) bool {
 	plain := func(s string) string {
@@ -570,5 +570,19 @@ func akin(a, b string) bool {
 		return strings.TrimSuffix(s, "s")
 	}
 	a, b = plain(a), plain(b)
-	return len(a) > 1 && len(b) > 1 && (strings.Contains(a, b) || strings.Contains(b, a))
+	return len(a) > 1 && len(b) > 1 && (strings.Contains(a, b) || strings.Contains(b, a) || inflected(a, b))
+}
+
+// inflected reports two forms of a word: they begin alike, with four letters or more, and end in other letters, one of the
+// shorter form and two of the longer one at most.
+func inflected(a, b string) bool {
+	short, long := []rune(a), []rune(b)
+	if len(short) > len(long) {
+		short, long = long, short
+	}
+	stem := 0
+	for stem < len(short) && short[stem] == long[stem] {
+		stem++
+	}
+	return stem >= 4 && stem >= len(short)-1 && stem >= len(long)-2
 }
