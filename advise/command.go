@@ -36,7 +36,6 @@ type command struct {
 type statement struct {
 	write
 	filter, update bson.D
-	upsert         bool
 	shape          bson.D // to be printed
 	pushes         []push
 	shortens       []string // lists that it takes elements from, or sets

@@ -42,13 +42,9 @@ func itemsName(c *collection, path string) string {
 }
 
 func (l *looker) splitCode(ctx context.Context, c *collection, cold []string) string {
-	quoted := make([]string, len(cold))
-	for i, name := range cold {
-		quoted[i] = fmt.Sprintf("%q", name)
-	}
 	return fmt.Sprintf(`documents, err := split.New[%s, bson.D, bson.D](db.Collection(%q), db.Collection(%q), &split.Options{
 	ColdFields: []string{%s},
-})`, l.idType(ctx, c), c.name, c.name+"_cold", strings.Join(quoted, ", "))
+})`, l.idType(ctx, c), c.name, c.name+"_cold", quoted(cold))
 }
 
 func (l *looker) pagingCode(ctx context.Context, c *collection, s skips) string {
@@ -154,10 +150,14 @@ func seriesCode(c *collection, s span, key, window string, values []string) stri
 }
 
 func bucketCode(c *collection, s span, key, window string) string {
+	id := ""
+	if s.upsert != "" {
+		id = fmt.Sprintf("\tIDField:     %q,\n", s.upsert)
+	}
 	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
 	SeriesField: %q,
 	TimeField:   %q,
-})`, key, c.name+"_buckets", window, s.field(), s.at)
+%s})`, key, c.name+"_buckets", window, s.field(), s.at, id)
 }
 
 // computedCode adds up by differences if all fields are sums.
@@ -371,33 +371,76 @@ func adoption(f Finding) string {
 
 // measurementsAdoption makes measurements of documents, one or several of each. Documents that lack a field of the series
 // are Failed, and the others are adopted.
-func measurementsAdoption(c *collection, s span, several bool) string {
+func measurementsAdoption(c *collection, s span, key string, several bool) string {
 	const begin = "err = measurements.EnsureIndexes(ctx)\nresult, err := measurements.Adopt(ctx, db.Collection(%q), "
-	if len(s.more) == 0 {
+	if s.field() == s.id && s.form.name == "" {
 		return fmt.Sprintf(begin+"nil, nil)", c.name)
 	}
 	one, all := "bson.D", "m"
 	if several {
 		one, all = "[]bson.D", "[]bson.D{m}"
 	}
-	quoted := make([]string, len(s.ids()))
-	for i, name := range s.ids() {
-		quoted[i] = fmt.Sprintf("%q", name)
+	series := fmt.Sprintf(`	if err := doc.Lookup(%s).Unmarshal(&id); err != nil {
+		return id, nil, fmt.Errorf("%%w: %s: %%w", mongopatterns.ErrInvalid, err)
 	}
-	names := strings.Join(quoted, ", ")
-	return fmt.Sprintf(begin+`func(doc bson.Raw) (id bson.D, _ %s, err error) {
-	for _, name := range []string{%s} {
-		value, err := doc.LookupErr(name)
+`, quoted(strings.Split(s.id, ".")), strings.ReplaceAll(s.id, "%", "%%"))
+	if len(s.more) > 0 {
+		path, top := "name", "name"
+		if slices.ContainsFunc(s.ids(), func(name string) bool { return strings.Contains(name, ".") }) {
+			path, top = `strings.Split(name, ".")...`, `strings.ReplaceAll(name, ".", "_")`
+		}
+		series = fmt.Sprintf(`	for _, name := range []string{%s} {
+		value, err := doc.LookupErr(%s)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%%w: %%s: %%w", mongopatterns.ErrInvalid, name, err)
 		}
-		id = append(id, bson.E{Key: name, Value: value})
+		id = append(id, bson.E{Key: %s, Value: value})
 	}
-	var m bson.D
+`, quoted(s.ids()), path, top)
+	}
+	left := ""
+	if names := s.left(); len(names) > 0 {
+		left = fmt.Sprintf("\tm = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{%s}, e.Key) })\n", quoted(names))
+	}
+	return fmt.Sprintf(begin+`func(doc bson.Raw) (id %s, _ %s, err error) {
+%s	var m bson.D
 	if err := bson.Unmarshal(doc, &m); err != nil {
-		return nil, nil, fmt.Errorf("%%w: %%w", mongopatterns.ErrInvalid, err)
+		return id, nil, fmt.Errorf("%%w: %%w", mongopatterns.ErrInvalid, err)
 	}
-	m = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{"_id", %s}, e.Key) })
-	return id, %s, nil
-}, nil)`, c.name, one, names, names, all)
+%s%s	return id, %s, nil
+}, nil)`, c.name, key, one, series, left, s.form.dates(s.at), all)
+}
+
+// dates is the code that makes dates of the times of a measurement.
+func (f form) dates(path string) string {
+	read := fmt.Sprintf(`		text, ok := doc.Lookup(%q).StringValueOK()
+		at, err := time.Parse(time.RFC3339, text)
+		if !ok || err != nil {
+			return id, nil, fmt.Errorf("%%w: %%q is no time", mongopatterns.ErrInvalid, text)
+		}
+		m[i].Value = at
+`, path)
+	if f.number > 0 {
+		read = fmt.Sprintf(`		n, ok := doc.Lookup(%q).AsInt64OK()
+		if !ok {
+			return id, nil, fmt.Errorf("%%w: the time is no number", mongopatterns.ErrInvalid)
+		}
+		m[i].Value = time.UnixMilli(n * %d)
+`, path, f.number)
+	}
+	if f.name == "" {
+		return ""
+	}
+	return fmt.Sprintf(`	if i := slices.IndexFunc(m, func(e bson.E) bool { return e.Key == %q }); i >= 0 {
+%s	}
+`, path, read)
+}
+
+// quoted are strings as Go has them, divided by commas.
+func quoted(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(out, ", ")
 }

@@ -62,8 +62,9 @@ type write struct {
 	onNew    []string // those of them that only a new document gets, by $setOnInsert
 	inside   []string // those of them in lists, and lists that elements are taken from
 	whole    bool     // a replacement, or what cannot be told
-	document bson.D   // of a replacement
-	orders   bson.D   // lists that are kept in an order, by it
+	upsert   bool
+	document bson.D // of a replacement
+	orders   bson.D // lists that are kept in an order, by it
 }
 
 // add sums up a command, also what it reads of other collections.

@@ -336,8 +336,10 @@ func ranging(into string, s span, filter func(id any, from, to time.Time) bson.D
 			}
 			answer, err := cursor.Collect(rows(ctx, id, from, to))
 			for i := range answer {
-				for _, name := range s.ids() {
-					answer[i] = append(answer[i], bson.E{Key: name, Value: equal(c.filter, name)})
+				for _, name := range s.left() {
+					if name != "_id" {
+						answer[i] = append(answer[i], bson.E{Key: name, Value: equal(c.filter, name)})
+					}
 				}
 			}
 			return answer, true, err
@@ -350,11 +352,7 @@ func (s span) bounds(c command) (id any, from, to time.Time, ok bool) {
 	if own, ok := c.span(); !ok || c.name != "find" || c.limit != nil || c.skip != nil || own.field() != s.field() || own.at != s.at {
 		return nil, from, to, false
 	}
-	var one bson.D
-	for _, name := range s.ids() {
-		one = append(one, bson.E{Key: name, Value: equal(c.filter, name)})
-	}
-	id = s.of(one)
+	id = s.of(func(name string) any { return equal(c.filter, name) })
 	bounds, _ := at(c.filter, s.at).(bson.D)
 	for _, bound := range bounds {
 		date, ok := bound.Value.(bson.DateTime)

@@ -193,3 +193,65 @@ func TestCollectionsOfThisLibrary(t *testing.T) {
 		t.Errorf("%s", notes)
 	}
 }
+
+// A series may be told by fields of a subdocument, and times may be numbers or text, of which Adopt makes dates.
+func TestSeriesOfOtherForms(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+		at := begin.Add(time.Duration(i) * time.Minute)
+		mixed := any(at.Format(time.RFC3339))
+		if i%5 == 0 {
+			mixed = at.Format("2 Jan 2006")
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "sensor", Value: i % 3}, {Key: "meta", Value: bson.D{{Key: "sensor", Value: fmt.Sprint("s", i%3)}, {Key: "hall", Value: i % 2}}},
+			{Key: "at", Value: at}, {Key: "ms", Value: at.UnixMilli()}, {Key: "s", Value: int32(at.Unix())}, {Key: "iso", Value: at.Format(time.RFC3339)}, {Key: "mixed", Value: mixed}, {Key: "v", Value: i}}
+	}))
+	date := `{"$gte": {"$date": "2026-01-01T01:00:00Z"}, "$lt": {"$date": "2026-01-01T02:00:00Z"}}`
+	for _, test := range []struct{ filter, finding, note string }{
+		{`{"meta.sensor": "s1", "at": ` + date + `}`, "bucket:readings.at", ""},
+		{`{"meta.sensor": "s1", "meta.hall": 1, "at": ` + date + `}`, "bucket:readings.at", ""},
+		{`{"sensor": 1, "ms": {"$gte": 1767229200000, "$lt": 1767232800000}}`, "bucket:readings.ms", ""},
+		{`{"sensor": 1, "s": {"$gte": 1767229200}}`, "bucket:readings.s", ""},
+		{`{"sensor": 1, "iso": {"$gte": "2026-01-01T01:00:00Z"}}`, "bucket:readings.iso", ""},
+		{`{"sensor": 1, "mixed": {"$gte": "2026-01-01T01:00:00Z"}}`, "", "of which some make no dates"},
+		{`{"sensor": 1, "v": {"$gte": 100}}`, "", ""},
+	} {
+		tried(t, db, said(t, db, sends(t, 30, `{"find": "readings", "filter": `+test.filter+`}`), test.finding, "readings", test.note))
+	}
+}
+
+// An upsert by a series and its time, or by an ID, is an event that is sent twice. The newest ones are read as well.
+func TestMeasurementsThatAreUpserted(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: fmt.Sprint("r", i)}, {Key: "sensor", Value: i % 3}, {Key: "seq", Value: i / 3}, {Key: "shift", Value: i / 100},
+			{Key: "at", Value: begin.Add(time.Duration(i/3) * time.Minute)}, {Key: "v", Value: i}}
+	}))
+	reads := sends(t, 40, `{"find": "readings", "filter": {"sensor": 1, "at": {"$gte": {"$date": "2026-01-01T01:00:00Z"}}}}`,
+		`{"find": "readings", "filter": {"sensor": 1}, "sort": {"at": -1}, "limit": 1}`)
+	tried(t, db, said(t, db, reads, "series:readings.at", "readings", ""))
+	const at = `{"$date": "2026-02-01T01:00:00Z"}`
+	for _, test := range []struct{ q, u, code, note string }{
+		{`{"sensor": 1, "at": ` + at + `}`, `{"$set": {"v": 3}}`, "at", ""},
+		{`{"sensor": 1, "seq": 700}`, `{"$set": {"at": ` + at + `, "v": 3}}`, "seq", ""},
+		{`{"_id": "r700"}`, `{"$setOnInsert": {"sensor": 1, "at": ` + at + `, "v": 3}}`, "_id", ""},
+		{`{"sensor": 1, "shift": 3}`, `{"$set": {"at": ` + at + `}}`, "", "have the same shift"},
+		{`{"sensor": 1, "seq": 700}`, `{"$set": {"v": 3}}`, "", "updates or deletes of other documents"},
+	} {
+		upserts := sends(t, 100, `{"update": "readings", "updates": [{"q": `+test.q+`, "u": `+test.u+`, "upsert": true}]}`)
+		finding := ""
+		if test.code != "" {
+			finding = "bucket:readings.at"
+		}
+		report := said(t, db, append(upserts, reads...), finding, "readings", test.note)
+		if tried(t, db, report); test.code != "" && (len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Code, fmt.Sprintf("IDField:     %q", test.code))) {
+			t.Errorf("%s: %v", test.code, report.Findings)
+		}
+	}
+}

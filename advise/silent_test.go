@@ -430,24 +430,12 @@ func TestTreesOfAllKinds(t *testing.T) {
 	}
 }
 
-// Measurements whose times are no dates say so. Two fields may tell a series.
+// Two fields may tell a series.
 func TestSeriesOfAllKinds(t *testing.T) {
 	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	insert(t, db.Collection("points"), times(600, func(i int) bson.D {
-		at := begin.Add(time.Duration(i) * time.Minute)
-		return bson.D{{Key: "_id", Value: i}, {Key: "host", Value: "h"}, {Key: "metric", Value: "cpu"}, {Key: "value", Value: i}, {Key: "at", Value: at},
-			{Key: "ms", Value: at.UnixMilli()}, {Key: "s", Value: at.Unix()}, {Key: "text", Value: at.Format(time.RFC3339)}}
-	}))
-	for _, test := range [][2]string{
-		{`{"host": "h", "ms": {"$gte": 1767225600000}}`, "the times are milliseconds since 1970"},
-		{`{"host": "h", "s": {"$gte": 1767225600}}`, "the times are seconds since 1970"},
-		{`{"host": "h", "text": {"$gte": "2026-01-01T00:00:00Z"}}`, "the times are text"},
-	} {
-		said(t, db, sends(t, 30, `{"find": "points", "filter": `+test[0]+`}`), "", "points", test[1])
-	}
 	two := sends(t, 30, `{"find": "readings", "filter": {"metric": "cpu", "host": "h1", "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}, "$lt": {"$date": "2026-01-01T05:00:00Z"}}}}`)
 	var findings []advise.Finding
 	for _, number := range []bool{true, false} {

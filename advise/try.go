@@ -457,31 +457,24 @@ func windowOf(name string) timeseries.Window {
 	return timeseries.Days(nil)
 }
 
-// measurement cuts a document into its series and the rest, without its _id and the series, as the Adopt does that is
-// printed for several fields. That for one field is without a function.
+// measurement cuts a document into its series and the rest, with a date, as the Adopt does that is printed. That for one field
+// at the top is without a function.
 func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
 	for _, name := range s.ids() {
-		if _, err := doc.LookupErr(name); err != nil {
+		if _, err := doc.LookupErr(strings.Split(name, ".")...); err != nil {
 			return nil, nil, fmt.Errorf("%w: %s: %w", mongopatterns.ErrInvalid, name, err)
 		}
 	}
 	if err := bson.Unmarshal(doc, &rest); err != nil {
 		return nil, nil, err
 	}
-	id = s.of(rest)
-	return id, slices.DeleteFunc(rest, func(e bson.E) bool { return e.Key == "_id" || slices.Contains(s.ids(), e.Key) }), nil
-}
-
-// of is the series of a document.
-func (s span) of(document bson.D) any {
-	if len(s.more) == 0 {
-		return at(document, s.id)
+	id = s.of(func(name string) any { return doc.Lookup(strings.Split(name, ".")...) })
+	rest = slices.DeleteFunc(rest, func(e bson.E) bool { return slices.Contains(s.left(), e.Key) })
+	if s.form.name == "" {
+		return id, rest, nil
 	}
-	var out bson.D
-	for _, name := range s.ids() {
-		out = append(out, bson.E{Key: name, Value: at(document, name)})
-	}
-	return out
+	at, err := s.form.of(doc.Lookup(s.at))
+	return id, with(rest, s.at, at), err
 }
 
 func trySeries(c *collection, s span, window string, names []string) trying {
@@ -509,7 +502,7 @@ func trySeries(c *collection, s span, window string, names []string) trying {
 func tryBucket(c *collection, s span, window string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		into := db.Collection(c.name + "_buckets")
-		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.field(), TimeField: s.at})
+		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.field(), TimeField: s.at, IDField: s.upsert})
 		if err != nil {
 			return 0, service{}, err
 		}
