@@ -63,7 +63,7 @@
 //	extref    50 $lookups, finds one by one, or finds by $in for what an answer of Commands
 //	          named, or more by a reference that names an _id, or another unique field, in
 //	          95 % of the documents that have it, of a collection of 20 or more, all for the same one to five fields, and
-//	          ten reads, or 100 documents that they join, or more for each copy that the
+//	          ten reads, or 50 documents that they join, or more for each copy that the
 //	          writes seen would change; not if the reference is set more often than it is followed
 //	relation  50 finds or more ask for children one by one, three or more for each
 //	          parent; or as many reads look for one embedded child by its _id, or get it

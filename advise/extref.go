@@ -22,7 +22,7 @@ const (
 	extrefFields = 5
 	extrefFound  = 0.95
 	extrefRatio  = 10
-	extrefJoined = 100
+	extrefJoined = 50
 	extrefStale  = 0.05
 	extrefFewest = 20 // documents of the source: fewer are in a service's memory
 )

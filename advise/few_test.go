@@ -127,6 +127,20 @@ func TestTotalsOfSmallCollections(t *testing.T) {
 		}
 		tried(t, db, said(t, db, append(queries, sends(t, 2, `{"insert": "entries", "documents": [{"sum": 3}]}`)...), finding, "entries", note))
 	}
+
+	// A log that has quick writes has all: the entries have none then.
+	line := func(kind, coll, command string, took int) string {
+		return fmt.Sprintf(`{"t": {"$date": "2026-03-01T00:00:00Z"}, "id": 51803, "attr": {"type": %q, "ns": %q, "command": %s, "durationMillis": %d}}`+"\n", kind, db.Name()+"."+coll, command, took)
+	}
+	sums := strings.Repeat(line("command", "entries", `{"aggregate": "entries", "pipeline": [{"$match": {"konto": "K3"}}, {"$group": {"_id": null, "total": {"$sum": "$sum"}}}]}`, 5), 60)
+	for took, finding := range []string{"computed:entries.konto", ""} {
+		log := sums + line("update", "konten", `{"q": {"_id": "K3"}, "u": {"$set": {"name": "x"}}}`, took)
+		note := ""
+		if finding == "" {
+			note = "no write was seen"
+		}
+		said(t, db, testkit.Value[[]advise.Query](t)(advise.Log(strings.NewReader(log))), finding, "entries", note)
+	}
 }
 
 // An update may find its counter by another field, if that is of one document alone.

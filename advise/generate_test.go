@@ -87,7 +87,7 @@ var questions = []kind{
 		m.change(500, "balance")
 	}},
 
-	{"relation: children one by one, by a list", []string{"relation"}, func(m *maker) { m.students(10, 0.03*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), true) }},
+	{"relation: children one by one, by a list", []string{"relation"}, func(m *maker) { m.students(10, 0.12*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), true) }},
 	{"relation: children one by one, by an owner", []string{"relation"}, func(m *maker) { m.orders(3, 0.02*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), false) }},
 	{"relation: embedded children that are read alone", []string{"relation"}, func(m *maker) { m.embedded(false); m.alone(m.between(60, 150)); m.find(m.between(0, 40), nil) }},
 	{"relation: embedded children that others join", []string{"relation"}, func(m *maker) {
@@ -138,7 +138,7 @@ var questions = []kind{
 	{"children one by one, seldom", nil, func(m *maker) { m.students(10, 0); m.oneByOne(4, m.between(5, 10), true) }},
 	{"children two by two", nil, func(m *maker) { m.students(10, 0); m.oneByOne(60, 2, true) }},
 	{"children one by one that are gone", nil, func(m *maker) {
-		m.students(10, 0.2+0.5*m.Float64())
+		m.students(10, 0.25+0.5*m.Float64())
 		m.oneByOne(m.between(8, 20), m.between(7, 15), true)
 	}},
 	{"embedded children that are read with the parent", nil, func(m *maker) { m.embedded(false); m.alone(m.between(60, 100)); m.find(m.between(110, 200), nil) }},

@@ -31,6 +31,7 @@ type Query struct {
 
 	rate  int64 // of updates of one document, in its busiest second; 0: not known
 	shape bool  // of $queryStats: it has no values
+	quick bool  // a write of less than a millisecond, so that the profile or log has not the slow ones alone
 	log   *seenAt
 }
 
@@ -144,6 +145,7 @@ func Log(r io.Reader) (queries []Query, err error) {
 			i, ok := known[key]
 			if ok {
 				queries[i].Calls += e.Calls
+				queries[i].quick = queries[i].quick || e.quick
 			} else if len(queries) < loggedKept {
 				i, ok = len(queries), true
 				known[key] = i
@@ -188,6 +190,7 @@ func logged(line []byte) (e sent, form int) {
 			Command  json.RawMessage `json:"command"`
 			Returned int64           `json:"nreturned"`
 			Inserted int64           `json:"ninserted"`
+			Took     *int64          `json:"durationMillis"`
 		} `json:"attr"`
 	}
 	if json.Unmarshal(line, &entry) != nil || entry.ID == 0 {
@@ -199,11 +202,21 @@ func logged(line []byte) (e sent, form int) {
 	}
 	q, ok := operation(entry.Attr.NS, entry.Attr.Type, command)
 	q.Calls = max(entry.Attr.Inserted, 1)
+	q.quick = quickly(q.Command, entry.Attr.Took)
 	if !ok {
 		return sent{}, other
 	}
 	return sent{q, entry.Connection, entry.At.Date, entry.Attr.Returned}, slow
 }
+
+// quickly reports a write that took less than a millisecond.
+func quickly(command bson.Raw, took *int64) bool {
+	first, err := command.IndexErr(0)
+	return err == nil && took != nil && *took == 0 && slices.Contains(writing, first.Key())
+}
+
+// writing are the commands that write.
+var writing = []string{"insert", "update", "delete", "findAndModify"}
 
 // operation makes a query of what the profiler and the log hold. They show an update
 // and a delete as the one statement alone.
@@ -334,7 +347,7 @@ func (l *looker) profile(ctx context.Context) (queries []Query, of int64, err er
 		{Key: "find", Value: "system.profile"},
 		{Key: "filter", Value: filter},
 		{Key: "projection", Value: bson.D{{Key: "ns", Value: 1}, {Key: "op", Value: 1}, {Key: "ts", Value: 1}, {Key: "client", Value: 1},
-			{Key: "nreturned", Value: 1}, {Key: "ninserted", Value: 1},
+			{Key: "nreturned", Value: 1}, {Key: "ninserted", Value: 1}, {Key: "millis", Value: 1},
 			// The documents of an insert stay on the server.
 			{Key: "command", Value: d("$cond", bson.A{d("$eq", bson.A{"$op", "insert"}), d("insert", "$command.insert"), "$command"})}}},
 		{Key: "sort", Value: d("$natural", -1)},
@@ -360,12 +373,14 @@ func (l *looker) profile(ctx context.Context) (queries []Query, of int64, err er
 			Client   string    `bson:"client"`
 			Returned int64     `bson:"nreturned"`
 			Inserted int64     `bson:"ninserted"`
+			Took     *int64    `bson:"millis"`
 		}
 		if bson.Unmarshal(raw, &entry) != nil {
 			continue // a command that the profiler cut
 		}
 		if q, ok := operation(entry.NS, entry.Op, entry.Command); ok {
 			q.Calls = max(entry.Inserted, 1)
+			q.quick = quickly(q.Command, entry.Took)
 			l.once(q, entry.At)
 			e := sent{q, entry.Client, entry.At, entry.Returned}
 			runs.add(e, len(queries))

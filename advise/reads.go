@@ -104,8 +104,10 @@ func (t *traffic) add(c command) {
 		}
 		t.joined(j)
 	}
-	for _, j := range c.gathers {
-		t.gather(j)
+	if _, _, sums := c.joinedTotals(); !sums { // computed has these
+		for _, j := range c.gathers {
+			t.gather(j)
+		}
 	}
 	for _, s := range c.statements {
 		t.writes = append(t.writes, s.write)

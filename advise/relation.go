@@ -11,8 +11,8 @@ import (
 )
 
 // Three rules. One by one: at least relationFinds finds ask for the children of a
-// parent one after the other, relationEach or more for each answer, by references that
-// name an _id in relationFound of the cases. Alone: at least relationAlone reads look for
+// parent one after the other, relationEach or more for each answer, by references of which
+// most name an _id: those that do not are what the package finds. Alone: at least relationAlone reads look for
 // one embedded child by its _id, or get that child alone by another field that no two share, half of the reads of the
 // list or more and as many as its writes, and no _id is there twice or names another document. Growing: a list of references takes half of the bytes
 // or more, over 2 KiB on average, each child stands in one list alone, and $push was seen.
@@ -117,7 +117,7 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		return nil
 	}
 	in := l.all[place]
-	refs, err := l.references(ctx, in, o.field, to, relationFound)
+	refs, err := l.references(ctx, in, o.field, to, danglingShare)
 	if err != nil {
 		return l.failed(ctx, err, pattern, in, o.field)
 	}

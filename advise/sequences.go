@@ -262,11 +262,29 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 			found = append(found, o)
 		}
 	}
-	small := slices.ContainsFunc(r.values, small)
-	if len(found) != 1 || small && !same && !akin(found[0].Path, r.find.Collection) && !(found[0].Path == "_id" && akin(r.field, parent.Collection)) {
+	if len(found) != 1 {
 		return Origin{}, nil
 	}
-	return found[0], nil
+	from := found[0]
+	chance := slices.ContainsFunc(r.values, small) && !same && !akin(from.Path, r.find.Collection) && !(from.Path == "_id" && akin(r.field, parent.Collection))
+	if !chance {
+		return from, nil
+	}
+	all, err = l.different(ctx, parent, from.Path)
+	if err != nil || all != len(r.values) || all < wholeValues {
+		return Origin{}, err
+	}
+	return from, nil
+}
+
+// different is how many values a field of a read's documents has.
+func (l *looker) different(ctx context.Context, parent sent, path string) (int, error) {
+	pipeline, _, _ := again(parent)
+	batch, err := l.aggregate(ctx, parent.Collection, append(pipeline, d("$unwind", "$"+path), d("$group", d("_id", "$"+path)), d("$count", "n")))
+	if err != nil || len(batch) == 0 {
+		return 0, err
+	}
+	return int(integer(batch[0], "n")), nil
 }
 
 // again is the part of a read that chooses its documents, as stages, and which fields of these it returned.

@@ -154,6 +154,7 @@ func TestTotalsInOtherReads(t *testing.T) {
 		{`{"aggregate": "results", "pipeline": [{"$match": {"team": TEAM, "state": "ok"}}, {"$group": {"_id": "$state", "sum": {"$sum": "$points"}}}]}`, "", "of what a filter by several fields selects"},
 		{`{"aggregate": "results", "pipeline": [` + one + `, {"$sort": {"sum": -1}}]}`, `KeyField: "team"`, ""},
 		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "best": {"$max": "$r.points"}, "n": {"$size": "$r"}}`), `{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}`, ""},
+		{strings.Replace(joined(`{"n": {"$size": "$r"}}`), `{"_id": TEAM}}`, `{"name": "x"}}, {"$limit": 7}`, 1), `{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}`, ""},
 		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "r": 1}`), "", ""},
 		{joined(`{"name": 1, "sum": {"$sum": "$r.points"}, "first": {"$first": "$r"}}`), "", ""},
 	} {
@@ -162,6 +163,9 @@ func TestTotalsInOtherReads(t *testing.T) {
 			finding = ""
 		}
 		report := look(t, db, unhurried(each(test.command, 3, 4)))
+		if all := named(report); finding != "" && len(all) != 1 {
+			t.Errorf("%s: advised %v", test.command, all)
+		}
 		found := slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == finding && strings.Contains(f.Code, test.code) })
 		if notes := strings.Join(about(report, "results"), "; "); found != (finding != "") || !strings.Contains(notes, test.reason) {
 			t.Errorf("%s: advised %v; %s", test.command, report.Findings, notes)

@@ -694,7 +694,7 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 		for _, c := range commands {
 			from, joined, ok := c.joinedTotals()
 			if ok && from == sources.name && joined.same(t) { // its target is read as before
-				n, err := db.Collection(sources.name).CountDocuments(ctx, d(t.key, at(c.filter, "_id")))
+				n, err := addedUp(ctx, db, c, sources.name, t.key)
 				if err != nil {
 					return 0, service{}, err
 				}
@@ -715,4 +715,19 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 		}
 		return saved, totalling(targets.name, t), nil
 	}
+}
+
+// addedUp is how many sources a read joins to add them up.
+func addedUp(ctx context.Context, db *mongo.Database, c command, sources, key string) (int64, error) {
+	pipeline := append(slices.Clone(c.chosen()),
+		d("$lookup", bson.D{{Key: "from", Value: sources}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: key}, {Key: "as", Value: "n"},
+			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}}}),
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", d("$size", "$n"))}}))
+	out, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return db.Collection(c.Collection).Aggregate(ctx, pipeline)
+	}))
+	if err != nil || len(out) == 0 {
+		return 0, err
+	}
+	return integer(out[0], "n"), nil
 }
