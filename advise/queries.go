@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -116,7 +117,7 @@ const slowQuery = 51803
 // no line is one of a log. It keeps up to 10,000 different queries and reads lines up to 1 MiB. More are passed over, so
 // that a log of any size takes little memory.
 //
-// Finds that one connection sent one after the other, each for another value of one field, may be
+// Finds that one connection, or the pool of one host, sent one after the other, each for another value of one field, may be
 // one for each value of an earlier answer. The log does not have the answers, so [Look] asks the
 // database which field held the values, and [Shapes] passes over such finds.
 func Log(r io.Reader) (queries []Query, err error) {
@@ -188,7 +189,8 @@ func logged(line []byte) (e sent, form int) {
 			Type     string          `json:"type"`
 			NS       string          `json:"ns"`
 			Command  json.RawMessage `json:"command"`
-			Returned int64           `json:"nreturned"`
+			Remote   string          `json:"remote"`
+			Returned *int64          `json:"nreturned"` // nil: a line of another program
 			Inserted int64           `json:"ninserted"`
 			Took     *int64          `json:"durationMillis"`
 		} `json:"attr"`
@@ -206,7 +208,12 @@ func logged(line []byte) (e sent, form int) {
 	if !ok {
 		return sent{}, other
 	}
-	return sent{q, entry.Connection, entry.At.Date, entry.Attr.Returned}, slow
+	host, _, _ := net.SplitHostPort(entry.Attr.Remote) // "": one host may be all
+	returned := int64(1)
+	if entry.Attr.Returned != nil {
+		returned = *entry.Attr.Returned
+	}
+	return sent{q, entry.Connection, "host " + host, entry.At.Date, returned}, slow
 }
 
 // quickly reports a write that took less than a millisecond.
@@ -382,7 +389,7 @@ func (l *looker) profile(ctx context.Context) (queries []Query, of int64, err er
 			q.Calls = max(entry.Inserted, 1)
 			q.quick = quickly(q.Command, entry.Took)
 			l.once(q, entry.At)
-			e := sent{q, entry.Client, entry.At, entry.Returned}
+			e := sent{q, entry.Client, "", entry.At, entry.Returned}
 			runs.add(e, len(queries))
 			updates.add(e)
 			queries = append(queries, q)

@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -24,15 +25,18 @@ var pause = time.Second // a test lengthens it
 type sent struct {
 	Query
 	client   string
+	pool     string // of connections, where client is one of them
 	at       time.Time
 	returned int64 // documents
 }
 
 // sequences finds loops where answers are not known: finds for one value of one field,
-// again and again, by one client, without a pause and with another read before them.
+// again and again, by one client, without a pause and with another read before them. A pool may give each find of a
+// loop another connection.
 type sequences struct {
 	clients map[string]*client
 	runs    []*run
+	sent    int // commands so far
 }
 
 // client is what a connection sent last.
@@ -54,26 +58,41 @@ type run struct {
 	known   map[string]int64 // finds for a value
 	parents []sent
 	indexes []int // of the queries, one for each find
+	places  []int // of the finds among all commands
+	// connections are those of a pool that sent the finds; nil: one client did.
+	connections map[string]bool
 }
+
+// scattered reports finds of a pool that has another connection for most of them. Otherwise each connection has loops of
+// its own.
+func (r *run) scattered() bool { return 2*len(r.connections) > len(r.indexes) }
 
 func (s *sequences) add(e sent, index int) {
 	if e.client == "" || e.at.IsZero() {
 		return
 	}
+	s.sent++
+	s.by("one "+e.client, e, index, false)
+	if e.pool != "" {
+		s.by("pool "+e.pool, e, index, true)
+	}
+}
+
+// by adds a command to what a client or a pool sent.
+func (s *sequences) by(name string, e sent, index int, pooled bool) {
 	if s.clients == nil || len(s.clients) > clientsKept {
 		s.clients = map[string]*client{}
 	}
-	c := s.clients[e.client]
+	c := s.clients[name]
 	if c == nil || e.at.Sub(c.at) > pause {
 		c = &client{}
-		s.clients[e.client] = c
+		s.clients[name] = c
 	}
 	c.at = e.at
 	key, err := e.Command.IndexErr(0)
 	if err != nil {
 		return
 	}
-	name := key.Key()
 	f, single := askedBy(e.Command)
 	kind := kindOfFind{e.Collection, f.field}
 	same := func(r *run) bool { return kindOfFind{r.find.Collection, r.field} == kind }
@@ -95,8 +114,9 @@ func (s *sequences) add(e sent, index int) {
 		}
 		if i >= 0 {
 			c.open[i].value(f, index)
+			c.open[i].sent(s.sent, e, pooled)
 		}
-	case name == "find", name == "aggregate":
+	case key.Key() == "find", key.Key() == "aggregate":
 		c.open, c.first, c.last = nil, kindOfFind{collection: e.Collection}, kindOfFind{}
 	default:
 		return
@@ -104,6 +124,16 @@ func (s *sequences) add(e sent, index int) {
 	if e.returned > 0 && !slices.ContainsFunc(c.open, func(r *run) bool { return len(r.values) > 1 && same(r) }) {
 		c.parents = append([]sent{e}, c.parents...)
 		c.parents = c.parents[:min(len(c.parents), parentsKept)]
+	}
+}
+
+func (r *run) sent(place int, e sent, pooled bool) {
+	r.places = append(r.places, place)
+	if pooled && r.connections == nil {
+		r.connections = map[string]bool{}
+	}
+	if pooled {
+		r.connections[e.client] = true
 	}
 }
 
@@ -129,12 +159,25 @@ func (r *run) others(given []bson.RawValue) (n int64) {
 	return n
 }
 
+// loops are the runs that may be loops, those of pools first.
+func (s *sequences) loops() []*run {
+	out := slices.DeleteFunc(slices.Clone(s.runs), func(r *run) bool {
+		return len(r.values) < originValues || r.connections != nil && !r.scattered()
+	})
+	slices.SortStableFunc(out, func(a, b *run) int { return cmp.Compare(len(b.connections), len(a.connections)) })
+	return out
+}
+
 // assign gives the finds of each loop an Origin that Look has to prove. Where a log's
 // queries were merged the finds become queries of their own.
 func (s *sequences) assign(queries []Query) []Query {
-	for _, r := range s.runs {
-		if len(r.values) < originValues {
+	taken := map[int]bool{}
+	for _, r := range s.loops() {
+		if slices.ContainsFunc(r.places, func(place int) bool { return taken[place] }) {
 			continue
+		}
+		for _, place := range r.places {
+			taken[place] = true
 		}
 		for i, index := range r.indexes {
 			queries[index].Calls--
