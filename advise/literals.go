@@ -61,10 +61,14 @@ func (l *looker) treeCode(ctx context.Context, c *collection, parent string) str
 })`, l.idType(ctx, c), c.name, parent)
 }
 
-func (l *looker) childrenCode(ctx context.Context, c *collection, children string) string {
+func (l *looker) childrenCode(ctx context.Context, c *collection, children string, graph bool) string {
+	several := ""
+	if graph {
+		several = "\tGraph:         true,\n"
+	}
 	return fmt.Sprintf(`nodes, err := tree.New[%s, bson.D](db.Collection(%q), tree.ChildReferences, &tree.Options{
 	ChildrenField: %q,
-})`, l.idType(ctx, c), c.name, children)
+%s})`, l.idType(ctx, c), c.name, children, several)
 }
 
 // extrefCode keeps the copies beside the reference, under names that begin with its own, or inside its subdocument.

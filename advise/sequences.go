@@ -240,19 +240,17 @@ func (l *looker) suspected(ctx context.Context, queries []Query, names []string)
 }
 
 // candidates are the reads whose answer may have given a run its values: those before it,
-// and, up a tree, its own.
+// and, up or down a tree, its own.
 func (r *run) candidates() []sent {
 	all := slices.Clone(r.parents)
-	if r.field == "_id" {
-		own := r.find
-		ids := bson.A{}
-		for _, v := range r.values {
-			ids = append(ids, v)
-		}
-		if command, err := bson.Marshal(bson.D{{Key: "find", Value: own.Collection}, {Key: "filter", Value: d("_id", d("$in", ids))}}); err == nil {
-			own.Command = command
-			all = append(all, own)
-		}
+	own := r.find
+	values := bson.A{}
+	for _, v := range r.values {
+		values = append(values, v)
+	}
+	if command, err := bson.Marshal(bson.D{{Key: "find", Value: own.Collection}, {Key: "filter", Value: d(r.field, d("$in", values))}}); err == nil {
+		own.Command = command
+		all = append(all, own)
 	}
 	return slices.DeleteFunc(all, func(p sent) bool { return p.Database != r.find.Database })
 }
@@ -282,10 +280,10 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 	if err != nil {
 		return Origin{}, err
 	}
-	// A way up takes each value but the first from the answer before.
+	// A way up or down takes each value but the first from an answer before.
 	same := parent.Collection == r.find.Collection
 	all := len(r.values)
-	if same && r.field == "_id" {
+	if same {
 		all--
 	}
 	var found []Origin
@@ -301,7 +299,7 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 		if n < all {
 			o.Others = r.others(given)
 		}
-		if float64(n) >= originShare*float64(all) && min(all, originValues-1) <= n && returned(o.Path) && !(same && r.field == "_id" && o.Path == "_id") {
+		if float64(n) >= originShare*float64(all) && min(all, originValues-1) <= n && returned(o.Path) && !(same && o.Path == r.field) {
 			found = append(found, o)
 		}
 	}

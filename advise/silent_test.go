@@ -360,8 +360,8 @@ func TestClimbsBySmallNumbers(t *testing.T) {
 	}
 }
 
-// A tree whose nodes list their children, however few, is found by finds for one after the other. Lists that share children
-// are a graph.
+// A tree whose nodes list their children, however few, is found by finds for one after the other, or by $graphLookup. Lists
+// that share children are a graph, which the package keeps without circles.
 func TestTreesByLists(t *testing.T) {
 	printing(t)
 	t.Parallel()
@@ -370,7 +370,9 @@ func TestTreesByLists(t *testing.T) {
 		finding, reason string
 	}{
 		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 3*i + 3} }, "tree:machines.parts", ""},
-		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 2*i + 1} }, "", "a graph, not a tree"},
+		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 3*i + 5} }, "tree:machines.parts", ""},
+		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, i / 2} }, "", "a graph, not a tree"},
+		{func(i int) bson.A { return bson.A{(i - 1) / 2, (i - 1) / 3} }, "", "a graph, not a tree"},
 		{func(i int) bson.A { return bson.A{3*i + 1, 3*i + 2, 9000 + i} }, "", "of the references name no document"},
 	} {
 		db := mongotest.Database(t)
@@ -403,6 +405,8 @@ func TestTreesByLists(t *testing.T) {
 				t.Errorf("%v", s)
 			}
 		}
+		said(t, db, sends(t, 20, `{"aggregate": "machines", "pipeline": [{"$match": {"_id": "part3"}}, {"$graphLookup": {"from": "machines", "startWith": "$parts", "connectFromField": "parts", "connectToField": "_id", "as": "all"}}]}`),
+			test.finding, "machines", test.reason)
 	}
 }
 
@@ -428,6 +432,17 @@ func TestTreesOfAllKinds(t *testing.T) {
 	}
 	said(t, db, climb("nodes", "$code", "code", "up"), "", "nodes", "goes from code to up, and the package's references are to _id")
 	said(t, db, climb("goods", "$node", "parent", "_id"), "tree:nodes.parent", "nodes", "")
+	var log strings.Builder // of walks that ask for the children of one node after the other
+	line := func(command string) {
+		fmt.Fprintf(&log, `{"t": {"$date": "2026-03-01T00:00:00Z"}, "id": 51803, "ctx": "conn7", "attr": {"type": "command", "ns": %q, "nreturned": 3, "command": %s}}`+"\n", db.Name()+".nodes", command)
+	}
+	for range 12 {
+		line(`{"find": "nodes", "filter": {"code": {"$gt": "c7"}}}`)
+		for _, parent := range []int{1, 4, 5, 6, 13, 14, 15} {
+			line(fmt.Sprintf(`{"find": "nodes", "filter": {"parent": %d}}`, parent))
+		}
+	}
+	said(t, db, testkit.Value[[]advise.Query](t)(advise.Log(strings.NewReader(log.String()))), "tree:nodes.parent", "nodes", "")
 	others := sends(t, 1, `{"find": "nodes", "filter": {"parent": {"$in": [1, 2, 3]}}}`, `{"find": "nodes", "filter": {"parent": {"$in": [40, 50, 60]}}}`)
 	if report := look(t, db, unhurried(slices.Repeat(others, 12))); len(report.Findings) > 0 {
 		t.Errorf("lists of categories: advised %v", named(report))

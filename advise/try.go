@@ -620,9 +620,9 @@ func tryTree(c *collection, field string) trying {
 }
 
 // tryChildren leaves the lists as they are. Who walks down sends other commands then, which the finds alone do not tell.
-func tryChildren(c *collection, field string) trying {
+func tryChildren(c *collection, field string, graph bool) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
-		nodes, err := tree.New[any, bson.M](db.Collection(c.name), tree.ChildReferences, &tree.Options{ChildrenField: field})
+		nodes, err := tree.New[any, bson.M](db.Collection(c.name), tree.ChildReferences, &tree.Options{ChildrenField: field, Graph: graph})
 		if err != nil {
 			return 0, service{}, err
 		}
