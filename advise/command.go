@@ -407,6 +407,8 @@ func (c command) links() []link {
 		return []link{{"tree", c.Collection, field, false}, child}
 	case field == "_id" && !from.List:
 		return []link{{"extref", from.Collection, from.Path, false}, parent}
+	case field == "_id" && strings.Contains(from.Path, "."): // a reference in each document of the list
+		return []link{{"extref", from.Collection, from.Path, true}, parent}
 	case field == "_id":
 		return []link{parent}
 	}

@@ -383,7 +383,7 @@ func TestExtrefReasons(t *testing.T) {
 		{"documents have an array in cust: the reference must have one value", func(c *labelled) {
 			nest(t, c, "cust")
 			for i := range c.docs {
-				*last(c, i) = bson.A{*last(c, i)}
+				*last(c, i) = bson.A{bson.A{*last(c, i)}}
 			}
 		}},
 	} {

@@ -252,6 +252,51 @@ func TestJoinsByAnotherKey(t *testing.T) {
 	said(t, db, join("shop", "shop"), "", "orders", "reads join customers by shop, which several of its documents share")
 }
 
+// A reference in each document of a list is one for extref as well, whether the list is unwound, joined as it is, or asked for
+// one by one. Elements that have copies are left alone, and so are lists of references.
+func TestJoinsOfElements(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("orders"), times(400, func(i int) bson.D {
+		lines, sent, parts := bson.A{}, bson.A{}, bson.A{}
+		for n := range i%4 + 1 {
+			article := (i + 7*n) % 60
+			lines = append(lines, bson.D{{Key: "article", Value: article}, {Key: "n", Value: n}, {Key: "of", Value: bson.D{{Key: "_id", Value: article}}}})
+			sent = append(sent, bson.D{{Key: "article", Value: article}, {Key: "article_name", Value: "x"}})
+			parts = append(parts, article)
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "day", Value: i / 10}, {Key: "lines", Value: lines}, {Key: "sent", Value: sent}, {Key: "parts", Value: parts}}
+	}))
+	insert(t, db.Collection("articles"), times(60, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "text", Value: "x"}}
+	}))
+	join := func(before, local, after string) []advise.Query {
+		return sends(t, 100, fmt.Sprintf(`{"aggregate": "orders", "pipeline": [{"$match": {"day": 7}}, %s{"$lookup": {"from": "articles", "localField": %q, "foreignField": "_id", "as": "a"}}, %s{"$project": {"day": 1, "a.name": 1}}]}`, before, local, after))
+	}
+	from := advise.Origin{Collection: "orders", Path: "lines.article", List: true}
+	for _, test := range []struct {
+		queries       []advise.Query
+		finding, note string
+		code          string
+	}{
+		{join("", "lines.article", ""), "extref:orders.lines.article", "", `IDField:      "article",`},
+		{join(`{"$unwind": "$lines"}, `, "lines.article", `{"$unwind": "$a"}, `), "extref:orders.lines.article", "", `VersionField: "article_version",`},
+		{join("", "lines.of._id", ""), "extref:orders.lines.of._id", "", `As: "of.name"`},
+		{loops(t, from, 30, 3, `{"find": "articles", "filter": {"_id": 7}, "projection": {"name": 1}}`), "extref:orders.lines.article", "", `"lines"`},
+		{join("", "sent.article", ""), "", "elements have the copies already: sent.article_name", ""},
+		{join("", "parts", ""), "", "the reference must have one value", ""},
+	} {
+		report := said(t, db, test.queries, test.finding, "orders", test.note)
+		tried(t, db, report)
+		for _, f := range report.Findings {
+			if !strings.Contains(f.Code, test.code) || !strings.Contains(f.Code, "Array:") || !strings.Contains(f.Adopt, `Adopt(ctx, "orders.lines", nil)`) {
+				t.Errorf("%s\n%s", f.Code, f.Adopt)
+			}
+		}
+	}
+}
+
 // Finds that ask by $in for what a field of the answer before them names join it, as populate does.
 func TestFindsForAllOfAnAnswer(t *testing.T) {
 	t.Parallel()

@@ -74,18 +74,21 @@ func (l *looker) childrenCode(ctx context.Context, c *collection, children strin
 // extrefCode keeps the copies beside the reference, under names that begin with its own, or inside its subdocument.
 func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins) string {
 	options := fmt.Sprintf("Collection: db.Collection(%q),\n", c.name)
+	if j.list != "" {
+		options += "Array: true,\n"
+	}
 	for _, o := range []struct{ name, value, otherwise string }{
-		{"Path", j.inside(), ""}, {"IDField", j.within(j.local), "_id"}, {"VersionField", j.within(j.version()), "version"},
+		{"Path", j.path(), ""}, {"IDField", j.within(j.local), "_id"}, {"VersionField", j.within(j.version()), "version"},
 	} {
 		// Beside the reference, IDField is required and the version is not the document's own.
-		if o.value != "" && (j.inside() == "" || o.value != o.otherwise) {
+		if o.value != "" && (j.path() == "" || o.value != o.otherwise) {
 			options += fmt.Sprintf("%s: %q,\n", o.name, o.value)
 		}
 	}
 	var fields []string
 	for _, path := range j.fields {
 		as := fmt.Sprintf(", As: %q", j.within(j.copyAt(path)))
-		if j.copyAt(path) == j.inside()+"."+path {
+		if j.copyAt(path) == j.path()+"."+path {
 			as = ""
 		}
 		fields = append(fields, fmt.Sprintf("{Path: %q%s}", path, as))
@@ -358,7 +361,7 @@ func adoption(f Finding) string {
 	case "outlier", "subset", "split", "tree", "computed":
 		return take("Adopt(ctx, nil)")
 	case "extref":
-		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", joins{local: f.Path}.target(f.Collection)))
+		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", f.takes))
 	case "attribute":
 		var columns strings.Builder
 		for _, path := range f.Fields {

@@ -302,11 +302,7 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 				unwound = ""
 			}
 		case "$unwind":
-			path, _ := value.(string)
-			if document, ok := value.(bson.D); ok {
-				path, _ = at(document, "path").(string)
-			}
-			flat = strings.TrimPrefix(path, "$")
+			flat = unwinds(value)
 			if unwound = ""; one {
 				unwound = flat
 			}
@@ -362,6 +358,15 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 		}
 	}
 	return r
+}
+
+// unwinds is the list of an $unwind.
+func unwinds(value any) string {
+	path, _ := value.(string)
+	if document, ok := value.(bson.D); ok {
+		path, _ = at(document, "path").(string)
+	}
+	return strings.TrimPrefix(path, "$")
 }
 
 // equals reports a filter that asks for one value of a field.

@@ -638,7 +638,7 @@ func tryExtref(c, source *collection, j joins) trying {
 		for _, path := range j.fields {
 			fields = append(fields, extref.Field{Path: path, As: j.within(j.copyAt(path))})
 		}
-		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.inside(), IDField: j.within(j.local),
+		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.path(), Array: j.list != "", IDField: j.within(j.local),
 			VersionField: j.within(j.version()), Fields: fields}}, &extref.Options{KeyField: j.key})
 		if err != nil {
 			return 0, service{}, err
@@ -667,7 +667,9 @@ func tryExtref(c, source *collection, j joins) trying {
 			return 0, service{}, err
 		}
 		after, err := examined(now)
-		return before - after, sending(now), err
+		read := sending(now)
+		read.unordered = j.list != "" // a $lookup gives the sources of a list in any order
+		return before - after, read, err
 	}
 }
 
