@@ -114,7 +114,7 @@ func (l *looker) approx(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	return nil
+	return l.distinctValues(ctx, c)
 }
 
 func (l *looker) counted(ctx context.Context, c *collection, n counter) error {

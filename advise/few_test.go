@@ -3,6 +3,7 @@ package advise_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,39 @@ func TestCountersByAnotherField(t *testing.T) {
 	said(t, db, raises(t, db, "links", `{"shop": 7}`, `{"$inc": {"clicks": 1}}`), "", "links", "several have one value of it")
 	said(t, db, raises(t, db, "links", `{"code": "c7", "shop": 7}`, `{"$inc": {"clicks": 1}}`), "", "links", "by one field alone")
 	said(t, db, raises(t, db, "links", `{"code": "c7"}`, `{"$inc": {"clicks": 1, "all": 1}}`), "", "links", "beside no other change")
+}
+
+// A list to which $addToSet adds, and of which only the length is read, counts distinct values. Short ones are exact as they are.
+func TestDistinctValues(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("days"), times(20, func(i int) bson.D {
+		long := bson.A{}
+		for n := range 3000 {
+			long = append(long, int64(1_000_000*i+n))
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "riders", Value: long}, {Key: "few", Value: long[:900]}}
+	}))
+	size := func(project string) []advise.Query {
+		return sends(t, 20, `{"aggregate": "days", "pipeline": [{"$match": {"_id": 7}}, {"$project": `+project+`}]}`)
+	}
+	add := func(list string) []advise.Query {
+		return sends(t, 90, `{"update": "days", "updates": [{"q": {"_id": 7}, "u": {"$addToSet": {"`+list+`": 3}}, "upsert": true}]}`)
+	}
+	for _, test := range []struct {
+		queries       []advise.Query
+		finding, note string
+	}{
+		{append(add("riders"), size(`{"n": {"$size": "$riders"}}`)...), "approx:days.riders", ""},
+		{append(add("riders"), size(`{"n": {"$size": {"$ifNull": ["$riders", []]}}}`)...), "approx:days.riders", ""},
+		{append(add("few"), size(`{"n": {"$size": "$few"}}`)...), "", "on average, and is exact"},
+		{slices.Concat(add("riders"), size(`{"n": {"$size": "$riders"}}`), sends(t, 1, `{"find": "days", "filter": {"riders": 3}}`)), "", "1 read for more of it"},
+		{slices.Concat(add("riders"), size(`{"n": {"$size": "$riders"}}`), sends(t, 1, `{"find": "days", "filter": {"_id": 3}}`)), "", "1 read for more of it"},
+		{slices.Concat(add("riders"), size(`{"n": {"$size": "$riders"}}`), sends(t, 1, `{"update": "days", "updates": [{"q": {"_id": 7}, "u": {"$pull": {"riders": 3}}}]}`)), "", "other updates change it"},
+	} {
+		tried(t, db, said(t, db, test.queries, test.finding, "days", test.note))
+	}
 }
 
 // Elements that are looked for by a field of theirs, and come alone, are documents of their own. Where the whole document

@@ -25,6 +25,7 @@ type traffic struct {
 	totals []totals
 
 	counters []counter
+	adds     []adds
 	exact    []string // paths that updates raise, but not as a counter does
 
 	removals []write // deletes of single documents
@@ -42,6 +43,7 @@ type read struct {
 	without []string
 	parts   []part
 	picks   []string // lists from which the answer has only the elements that were asked for
+	lengths []string // lists of which it has the length
 	counts  bool     // it returns no documents: count, distinct
 }
 
@@ -118,6 +120,7 @@ func (t *traffic) add(c command) {
 			t.pushes[p.path] += c.calls
 		}
 		t.count(c, s)
+		t.collect(c, s)
 	}
 	switch c.name {
 	case "delete":
@@ -155,6 +158,9 @@ func (r *read) project(projection any) {
 			continue
 		}
 		r.all = false
+		if list := sized(f.Value); list != "" && list != f.Key {
+			r.lengths = append(r.lengths, list)
+		}
 		r.uses = append(r.uses, expressionPaths(f.Value)...)
 		r.uses = append(r.uses, f.Key)
 	}
