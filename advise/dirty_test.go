@@ -372,7 +372,7 @@ func TestExtrefReasons(t *testing.T) {
 		want   string
 		change func(c *labelled)
 	}{
-		{"things_source has 10 documents: a service can keep them in its memory", func(c *labelled) { c.sources = c.sources[:10] }},
+		{"things_source has 4 documents: a service can keep them in its memory", func(c *labelled) { c.sources = c.sources[:4] }},
 		{"things_source does not exist", func(c *labelled) { c.sources = nil }},
 		{"the reference is below the third name of a path", func(c *labelled) { nest(t, c, "a.b.c") }},
 		{"no document has it", func(c *labelled) {

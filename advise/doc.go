@@ -62,7 +62,7 @@
 //	          walks of finds down lists of children, if no child is in two lists
 //	extref    50 $lookups, finds one by one, or finds by $in for what an answer of Commands
 //	          named, or more by a reference that names an _id, or another unique field, in
-//	          95 % of the documents that have it, of a collection of 20 or more, all for the same one to five fields, and
+//	          95 % of the documents that have it, of a collection of 5 or more, all for the same one to five fields, and
 //	          ten reads, or 50 documents that they join, or more for each copy that the
 //	          writes seen would change; not if the reference is set more often than it is followed
 //	relation  50 finds or more ask for children one by one, three or more for each

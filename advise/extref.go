@@ -24,7 +24,7 @@ const (
 	extrefRatio  = 10
 	extrefJoined = 50
 	extrefStale  = 0.05
-	extrefFewest = 20 // documents of the source: fewer are in a service's memory
+	extrefFewest = 5 // documents of the source: fewer are in a service's memory
 )
 
 // joins are the $lookups from one field to the _id of a collection, or to another field of it.

@@ -331,6 +331,29 @@ func TestJoinsOfElements(t *testing.T) {
 	}
 }
 
+// References that deletes left behind are what relation finds, in a field or a list, unless most lead nowhere.
+func TestReferencesThatDangle(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("tasks"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "day", Value: i / 10}, {Key: "who", Value: i % 110}, {Key: "team", Value: bson.A{i % 110, (i + 1) % 110}}, {Key: "was", Value: i % 300}}
+	}))
+	insert(t, db.Collection("people"), times(100, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	gone := sends(t, 3, `{"delete": "people", "deletes": [{"q": {"_id": 300}, "limit": 1}]}`)
+	for field, finding := range map[string]string{"who": "relation:tasks.who", "team": "relation:tasks.team", "was": ""} {
+		join := sends(t, 60, `{"aggregate": "tasks", "pipeline": [{"$match": {"day": 7}}, {"$lookup": {"from": "people", "localField": "`+field+`", "foreignField": "_id", "as": "p"}}, {"$project": {"p.name": 1}}]}`)
+		note := ""
+		if finding == "" {
+			note = "name no document of people"
+		}
+		tried(t, db, said(t, db, append(join, gone...), finding, "tasks", note))
+		if report := look(t, db, unhurried(join)); len(report.Findings) > 0 {
+			t.Errorf("%s, without deletes: advised %v", field, named(report))
+		}
+	}
+}
+
 // Finds that ask by $in for what a field of the answer before them names join it, as populate does.
 func TestFindsForAllOfAnAnswer(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,12 @@ var questions = []kind{
 
 	{"relation: children one by one, by a list", []string{"relation"}, func(m *maker) { m.students(10, 0.12*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), true) }},
 	{"relation: children one by one, by an owner", []string{"relation"}, func(m *maker) { m.orders(3, 0.02*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), false) }},
+	{"relation: references that deletes left behind", []string{"relation"}, func(m *maker) {
+		m.orders(2, 0.08+0.07*m.Float64())
+		m.join(m.between(60, 200), "name")
+		m.remove(m.between(3, 20))
+	}},
+	{"references to what was never there", nil, func(m *maker) { m.orders(2, 0.08+0.07*m.Float64()); m.join(m.between(60, 200), "name") }},
 	{"relation: embedded children that are read alone", []string{"relation"}, func(m *maker) { m.embedded(false); m.alone(m.between(60, 150)); m.find(m.between(0, 40), nil) }},
 	{"relation: embedded children that others join", []string{"relation"}, func(m *maker) {
 		m.embedded(false)
@@ -652,6 +658,11 @@ func (m *maker) change(times int, field string) {
 	m.send(times, bson.D{{Key: "update", Value: m.out.name + "_source"}, {Key: "updates", Value: bson.A{
 		bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: "z"}}}}}},
 	}}})
+}
+
+// remove sends deletes of single documents of the source.
+func (m *maker) remove(times int) {
+	m.send(times, bson.D{{Key: "delete", Value: m.out.name + "_source"}, {Key: "deletes", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "limit", Value: 1}}}}})
 }
 
 // nodes adds a tree of which each node has up to fan children, and a share of the

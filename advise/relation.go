@@ -79,6 +79,11 @@ func (l *looker) relation(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
+	for _, j := range c.joins {
+		if err := l.broken(ctx, c, j); err != nil {
+			return err
+		}
+	}
 	for _, j := range c.gathers {
 		if err := l.together(ctx, c, j); err != nil {
 			return err
