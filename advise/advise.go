@@ -354,6 +354,9 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 		if err := l.subset(ctx, c, list); err != nil {
 			return err
 		}
+		if err := l.grown(ctx, c, list); err != nil {
+			return err
+		}
 	}
 	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx, l.data} {
 		if err := detect(ctx, c); err != nil {

@@ -114,6 +114,9 @@ var questions = []kind{
 		m.ranges(m.between(40, 60))
 		m.find(m.between(0, 8), nil)
 	}},
+	{"series: measurements in lists", []string{"series"}, func(m *maker) { m.measuredLists(false); m.find(m.between(10, 60), nil); m.push(m.between(12, 60)) }},
+	{"comments in lists", nil, func(m *maker) { m.measuredLists(true); m.find(m.between(10, 60), nil); m.push(m.between(12, 60)) }},
+	{"measurements in lists that do not grow", nil, func(m *maker) { m.measuredLists(false); m.find(m.between(10, 60), nil) }},
 	{"measurements that are corrected one by one", nil, func(m *maker) {
 		m.measurements(2, time.Minute)
 		m.ranges(m.between(15, 60))
@@ -824,6 +827,24 @@ func (m *maker) measurements(series int, each time.Duration) {
 	for i := range m.n {
 		m.out.docs = append(m.out.docs, bson.D{{Key: "_id", Value: i}, {Key: "sensor", Value: i % series},
 			{Key: "time", Value: begin.Add(time.Duration(i/series) * each)}, {Key: "value", Value: m.Float64()}})
+	}
+}
+
+// measuredLists adds documents with a list of measurements each, or of comments.
+func (m *maker) measuredLists(comments bool) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for range min(m.n, 300) {
+		m.add(bson.E{Key: m.list, Value: m.once(fmt.Sprint(m.IntN(5)), func() any {
+			list := bson.A{}
+			for i := range m.between(110, 160) {
+				e := bson.D{{Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}, {Key: "value", Value: m.Float64()}}
+				if comments {
+					e = append(e, bson.E{Key: "text", Value: m.string(m.between(10, 90))})
+				}
+				list = append(list, e)
+			}
+			return list
+		})})
 	}
 }
 

@@ -145,15 +145,20 @@ func attributesName(c *collection) string {
 }
 
 func seriesCode(c *collection, s span, key, window string, values []string) string {
-	fields := make([]string, len(values))
-	for i, name := range values {
-		fields[i] = fmt.Sprintf("{Field: %q}", name)
-	}
 	return fmt.Sprintf(`measurements, err := series.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &series.Options{
 	SeriesField: %q,
 	TimeField:   %q,
 	Values:      []timeseries.Value{%s},
-})`, key, c.name+"_series", window, s.field(), s.at, strings.Join(fields, ", "))
+})`, key, c.name+"_series", window, s.field(), s.at, goValues(values))
+}
+
+// goValues are the fields whose sums a series keeps.
+func goValues(names []string) string {
+	fields := make([]string, len(names))
+	for i, name := range names {
+		fields[i] = fmt.Sprintf("{Field: %q}", name)
+	}
+	return strings.Join(fields, ", ")
 }
 
 func bucketCode(c *collection, s span, key, window string) string {

@@ -44,6 +44,7 @@ type read struct {
 	parts   []part
 	picks   []string // lists from which the answer has only the elements that were asked for
 	lengths []string // lists of which it has the length
+	windows []string // dates inside lists by a range of which it takes elements
 	counts  bool     // it returns no documents: count, distinct
 }
 
@@ -152,6 +153,7 @@ func (r *read) project(projection any) {
 		}
 		if list, ok := picked(f); ok {
 			r.picks = append(r.picks, list)
+			r.windows = append(r.windows, inWindow(filterOf(f)))
 		}
 		if no(f.Value) {
 			r.without = append(r.without, f.Key)
@@ -181,8 +183,7 @@ func picked(f bson.E) (list string, ok bool) {
 	if len(operator) != 1 {
 		return "", false
 	}
-	filter, _ := operator[0].Value.(bson.D)
-	input, _ := at(filter, "input").(string)
+	input, _ := at(filterOf(f), "input").(string)
 	switch operator[0].Key {
 	case "$elemMatch":
 		return f.Key, true
@@ -190,6 +191,13 @@ func picked(f bson.E) (list string, ok bool) {
 		return strings.TrimPrefix(input, "$"), strings.HasPrefix(input, "$") && !strings.HasPrefix(input, "$$")
 	}
 	return "", false
+}
+
+// filterOf is the $filter of a field.
+func filterOf(f bson.E) bson.D {
+	operator, _ := f.Value.(bson.D)
+	filter, _ := at(operator, "$filter").(bson.D)
+	return filter
 }
 
 // slice reads {list: {$slice: n}}, {list: {$slice: [skip, n]}} and, in a pipeline,
@@ -297,6 +305,7 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 			unwound = "" // it may select elements
 			if flat != "" && slices.ContainsFunc(filterPaths(value), func(name string) bool { return strings.HasPrefix(name, flat+".") }) {
 				r.picks = append(r.picks, flat)
+				r.windows = append(r.windows, windowOfElements(value, flat))
 			}
 		case "$sort":
 			r.uses = append(r.uses, keys(value)...)
@@ -336,6 +345,7 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 					continue
 				}
 				r.uses = append(r.uses, expressionPaths(f.Value)...)
+				r.windows = append(r.windows, inWindow(filterOf(f)))
 			}
 		case "$lookup":
 			document, _ := value.(bson.D)

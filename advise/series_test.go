@@ -255,3 +255,52 @@ func TestMeasurementsThatAreUpserted(t *testing.T) {
 		}
 	}
 }
+
+// Measurements that are pushed to a list without an end are a series of their document. Lists of comments, which are read whole,
+// and lists that something else writes as well are none.
+func TestMeasurementsInLists(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, name := range []string{"devices", "rooms", "mixed"} {
+		insert(t, db.Collection(name), times(100, func(i int) bson.D {
+			list := bson.A{}
+			for n := range 120 {
+				at := begin.Add(time.Duration(n) * time.Minute)
+				if name == "mixed" && n == 7 {
+					at = begin.Add(-time.Hour)
+				}
+				e := bson.D{{Key: "at", Value: at}, {Key: "v", Value: n}}
+				if name == "rooms" {
+					e = append(e, bson.E{Key: "by", Value: "x"})
+				}
+				list = append(list, e)
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}, {Key: "of", Value: i % 9}, {Key: "list", Value: list}}
+		}))
+	}
+	push := func(name, update string) []advise.Query {
+		return sends(t, 20, `{"update": "`+name+`", "updates": [{"q": {"_id": 7}, "u": `+update+`}]}`)
+	}
+	const one, at = `{"$push": {"list": {"at": 3, "v": 3}}}`, `{"$date": "2026-01-01T01:00:00Z"}`
+	filtered := `{"aggregate": "rooms", "pipeline": [{"$match": {"_id": 7}}, {"$project": {"list": {"$filter": {"input": "$list", "as": "e", "cond": {"$and": [{"$gte": ["$$e.at", ` + at + `]}, {"$lt": ["$$e.at", ` + at + `]}]}}}}}]}`
+	unwound := `{"aggregate": "rooms", "pipeline": [{"$match": {"_id": 7}}, {"$unwind": "$list"}, {"$match": {"list.at": {"$gte": ` + at + `}}}]}`
+	for _, test := range []struct{ name, update, read, finding, note string }{
+		{"devices", one, `{"find": "devices", "filter": {"_id": 7}}`, "series:devices.list", ""},
+		{"devices", one, `{"find": "devices", "filter": {"of": 7}, "projection": {"name": 1}}`, "series:devices.list", ""},
+		{"rooms", one, filtered, "series:rooms.list", ""},
+		{"rooms", one, unwound, "series:rooms.list", ""},
+		{"rooms", one, `{"find": "rooms", "filter": {"_id": 7}}`, "", "0 reads take a range of at in the list"},
+		{"devices", `{"$pull": {"list": {"v": 3}}}`, `{"find": "devices", "filter": {"_id": 7}}`, "", "other updates than $push"},
+		{"mixed", one, `{"find": "mixed", "filter": {"_id": 7}}`, "", "no list is longer"},
+	} {
+		queries := append(push(test.name, test.update), sends(t, 30, test.read)...)
+		if test.update != one {
+			queries = append(queries, push(test.name, one)...)
+		}
+		if report := said(t, db, queries, test.finding, test.name, test.note); test.read == filtered || strings.Contains(test.read, "projection") {
+			tried(t, db, report)
+		}
+	}
+}

@@ -479,12 +479,8 @@ func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
 
 func trySeries(c *collection, s span, window string, names []string) trying {
 	into := c.name + "_series"
-	var values []timeseries.Value
-	for _, name := range names {
-		values = append(values, timeseries.Value{Field: name})
-	}
 	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) (service, error) {
-		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at, Values: values})
+		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at, Values: valuesOf(names)})
 		if err != nil {
 			return service{}, err
 		}
