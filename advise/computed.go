@@ -70,12 +70,25 @@ func (t totals) resolved() totals {
 	if t.filter == nil || t.report != "" {
 		return t
 	}
-	if len(t.varying) != 1 || t.by != nil && t.by != "$"+t.varying[0] {
+	if len(t.varying) != 1 || !equals(t.filter, t.varying[0]) || len(variables(t.by)) > 0 && t.by != "$"+t.varying[0] {
 		t.report = "of what a filter by several fields selects, which is a report"
 		return t
 	}
 	t.key = t.varying[0]
 	return t
+}
+
+// dated reports a condition with a date, which is another one tomorrow.
+func dated(condition any) bool {
+	switch v := condition.(type) {
+	case bson.DateTime:
+		return true
+	case bson.D:
+		return slices.ContainsFunc(v, func(f bson.E) bool { return dated(f.Value) })
+	case bson.A:
+		return slices.ContainsFunc(v, dated)
+	}
+	return false
 }
 
 // fixed is the condition of a filter that all calls share.
@@ -100,6 +113,9 @@ func (t totals) pipeline() mongo.Pipeline {
 // totals are those of [{$match: {product: 7}}, {$group: {_id: …, stars: {$avg: "$stars"}}}].
 func (c command) totals() (t totals, ok bool) {
 	stages := c.pipeline
+	if c.name == "count" && len(c.filter) > 0 && at(c.body, "limit") == nil {
+		stages = bson.A{d("$count", "n")}
+	}
 	if len(stages) == 0 {
 		return t, false
 	}
@@ -111,6 +127,9 @@ func (c command) totals() (t totals, ok bool) {
 	}
 	name, value := stage(stages[0])
 	grouped, _ := value.(bson.D)
+	if as, ok := value.(string); ok && name == "$count" {
+		name, grouped = "$group", bson.D{{Key: "_id", Value: nil}, {Key: as, Value: d("$sum", int32(1))}}
+	}
 	if name != "$group" || len(grouped) < 2 {
 		return t, false
 	}
@@ -120,7 +139,7 @@ func (c command) totals() (t totals, ok bool) {
 		}
 	}
 	t = totals{calls: c.calls, by: at(grouped, "_id")}
-	if len(c.filter) > 1 && !c.shape && !slices.ContainsFunc(c.filter, func(f bson.E) bool { return strings.HasPrefix(f.Key, "$") || !equals(c.filter, f.Key) }) {
+	if len(c.filter) > 1 && !c.shape && !slices.ContainsFunc(c.filter, func(f bson.E) bool { return strings.HasPrefix(f.Key, "$") || dated(f.Value) }) {
 		t.filter = c.filter
 	}
 	t.key, t.values, t.report = c.totalled(t.by)

@@ -141,7 +141,7 @@ func (t *traffic) populate(c command) {
 
 // below are the paths under a name that a read uses; nil if it hands all of it on.
 func below(r read, name string) []string {
-	if r.all {
+	if r.all && !slices.Contains(r.without, name) {
 		return nil
 	}
 	var fields []string
@@ -217,12 +217,12 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return nil
 	}
 	if j.list != "" {
-		there, err := l.copiedInLists(ctx, c, j)
+		why, err := l.inLists(ctx, c, j)
 		if err != nil {
 			return l.failed(ctx, err, pattern, c, j.local)
 		}
-		if there != "" {
-			l.not(pattern, c.name, j.local, "elements have the copies already: "+there)
+		if why != "" {
+			l.not(pattern, c.name, j.local, why)
 			return nil
 		}
 	}
@@ -400,13 +400,23 @@ func (j joins) copies(several bool) bson.D {
 	return d("$reduce", bson.D{{Key: "input", Value: list}, {Key: "initialValue", Value: bson.A{}}, {Key: "in", Value: d("$setUnion", bson.A{"$$value", one})}})
 }
 
-// copiedInLists is the first of the copies that elements of a list have already.
-func (l *looker) copiedInLists(ctx context.Context, c *collection, j joins) (string, error) {
+// inLists says why the elements of a list get no copies: they have some already, or an array on the way to the reference.
+func (l *looker) inLists(ctx context.Context, c *collection, j joins) (string, error) {
 	for _, path := range append([]string{"version"}, j.fields...) {
 		batch, err := l.aggregate(ctx, c.name, bson.A{d("$match", d(j.copyAt(path), d("$exists", true))), d("$limit", 1), d("$project", d("_id", 1))})
 		if err != nil || len(batch) > 0 {
-			return j.copyAt(path), err
+			return "elements have the copies already: " + j.copyAt(path), err
 		}
+	}
+	arrays := bson.A{}
+	for i, letter := range j.local + "." {
+		if letter == '.' && i > len(j.list) {
+			arrays = append(arrays, d("$isArray", "$"+j.local[:i]))
+		}
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{d("$unwind", "$"+j.list), d("$match", d("$expr", d("$or", arrays))), d("$limit", 1), d("$project", d("_id", 1))})
+	if err != nil || len(batch) > 0 {
+		return "some elements have an array on the way to it: the reference must have one value", err
 	}
 	return "", nil
 }

@@ -300,7 +300,8 @@ func TestJoinsOfElements(t *testing.T) {
 			sent = append(sent, bson.D{{Key: "article", Value: article}, {Key: "article_name", Value: "x"}})
 			parts = append(parts, article)
 		}
-		return bson.D{{Key: "_id", Value: i}, {Key: "day", Value: i / 10}, {Key: "lines", Value: lines}, {Key: "sent", Value: sent}, {Key: "parts", Value: parts}}
+		return bson.D{{Key: "_id", Value: i}, {Key: "day", Value: i / 10}, {Key: "lines", Value: lines}, {Key: "sent", Value: sent}, {Key: "parts", Value: parts},
+			{Key: "boxes", Value: bson.A{bson.D{{Key: "parts", Value: bson.A{bson.D{{Key: "article", Value: i % 60}}}}}}}}
 	}))
 	insert(t, db.Collection("articles"), times(60, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "text", Value: "x"}}
@@ -320,6 +321,7 @@ func TestJoinsOfElements(t *testing.T) {
 		{loops(t, from, 30, 3, `{"find": "articles", "filter": {"_id": 7}, "projection": {"name": 1}}`), "extref:orders.lines.article", "", `"lines"`},
 		{join("", "sent.article", ""), "", "elements have the copies already: sent.article_name", ""},
 		{join("", "parts", ""), "", "the reference must have one value", ""},
+		{join("", "boxes.parts.article", ""), "", "some elements have an array on the way to it", ""},
 	} {
 		report := said(t, db, test.queries, test.finding, "orders", test.note)
 		tried(t, db, report)

@@ -276,9 +276,11 @@ func one(filter bson.Raw) (field string, v bson.RawValue, ok bool) {
 	}
 	v = elements[0].Value()
 	if operator, ok := v.DocumentOK(); ok {
-		if v, err = operator.LookupErr("$eq"); err != nil {
-			return "", v, false
+		value, err := operator.LookupErr("$eq")
+		if err != nil {
+			return elements[0].Key(), v, false
 		}
+		v = value
 	}
 	return elements[0].Key(), v, true
 }

@@ -29,6 +29,7 @@ type traffic struct {
 	exact    []string // paths that updates raise, but not as a counter does
 
 	removals []write // deletes of single documents
+	purges   []write // deletes of many
 	deletes  int64   // statements
 	inserts  int64   // documents
 }
@@ -56,6 +57,7 @@ type part struct {
 	order bson.D // nil: as stored
 	// unstable: of equal elements any may come.
 	unstable bool
+	by       string // the field by which the read asks for one document, if another than _id
 }
 
 type write struct {
@@ -126,7 +128,7 @@ func (t *traffic) add(c command) {
 	switch c.name {
 	case "delete":
 		t.deletes += c.calls
-		t.removals = append(t.removals, c.removals...)
+		t.removals, t.purges = append(t.removals, c.removals...), append(t.purges, c.purges...)
 	case "insert":
 		documents, _ := at(c.body, "documents").(bson.A)
 		t.inserts += c.calls * int64(max(len(documents), 1))
@@ -291,21 +293,25 @@ func aggregation(pipeline bson.A, calls int64) *read {
 func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 	r := &read{calls: calls, all: true}
 	var unwound string // a list of one document, as long as all its elements are there
-	var flat string    // a list whose elements are documents of their own
+	var opened string  // a list whose elements are documents of their own
 	var order bson.D
 	var lists []string // of joined documents
-	one := false
+	one := ""          // the field by which it asks for one document
 	for _, p := range pipeline {
 		name, value := stage(p)
 		switch name {
 		case "$match":
 			r.match = append(r.match, filterPaths(value)...)
 			r.uses = append(r.uses, filterPaths(value)...)
-			one = one || equals(value, "_id")
+			if filter := flat(value); equals(filter, "_id") {
+				one = "_id"
+			} else if len(filter) == 1 && one == "" && equals(filter, filter[0].Key) {
+				one = filter[0].Key
+			}
 			unwound = "" // it may select elements
-			if flat != "" && slices.ContainsFunc(filterPaths(value), func(name string) bool { return strings.HasPrefix(name, flat+".") }) {
-				r.picks = append(r.picks, flat)
-				r.windows = append(r.windows, windowOfElements(value, flat))
+			if opened != "" && slices.ContainsFunc(filterPaths(value), func(name string) bool { return strings.HasPrefix(name, opened+".") }) {
+				r.picks = append(r.picks, opened)
+				r.windows = append(r.windows, windowOfElements(value, opened))
 			}
 		case "$sort":
 			r.uses = append(r.uses, keys(value)...)
@@ -313,13 +319,13 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 		case "$skip", "$sample":
 		case "$limit":
 			if n, ok := number(value); unwound != "" && ok {
-				r.parts = append(r.parts, part{path: unwound, n: n, order: inside(order, unwound)})
+				r.parts = append(r.parts, part{path: unwound, n: n, order: inside(order, unwound), by: strings.TrimPrefix(one, "_id")})
 				unwound = ""
 			}
 		case "$unwind":
-			flat = unwinds(value)
-			if unwound = ""; one {
-				unwound = flat
+			opened = unwinds(value)
+			if unwound = ""; one != "" {
+				unwound = opened
 			}
 		case "$unset":
 			switch names := value.(type) {
@@ -389,7 +395,7 @@ func unwinds(value any) string {
 func equals(filter any, name string) bool {
 	document, _ := filter.(bson.D)
 	value := at(document, name)
-	if operator, ok := value.(bson.D); ok {
+	if operator, ok := value.(bson.D); ok && len(operator) > 0 && strings.HasPrefix(operator[0].Key, "$") {
 		return len(operator) == 1 && operator[0].Key == "$eq"
 	}
 	return value != nil
@@ -583,7 +589,8 @@ type want struct {
 	n           int64 // elements at most; 0 not known
 	last        bool
 	order       bson.D
-	kept        bson.D // the order that the writes keep the list in, if the reads rely on it
+	kept        bson.D   // the order that the writes keep the list in, if the reads rely on it
+	by          []string // fields of which no two documents may share a value, if the reads ask for one
 }
 
 // wanted sums up the reads of a list. Parts of another end or order than most reads want are not in the parent: for
@@ -612,6 +619,9 @@ func (t *traffic) wanted(path string) want {
 		case p != nil && of(*p) == usual:
 			w.part += r.calls
 			w.n, w.last, w.order = max(w.n, p.n), p.last, p.order
+			if p.by != "" && !slices.Contains(w.by, p.by) {
+				w.by = append(w.by, p.by)
+			}
 		case !r.counts && r.needs(path):
 			w.whole += r.calls
 		}

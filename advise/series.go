@@ -105,6 +105,8 @@ func (c command) span() (s span, ok bool) {
 	for _, f := range c.filter {
 		condition, _ := f.Value.(bson.D)
 		switch {
+		case oneOf(condition):
+			ids = append(ids, f.Key)
 		case len(condition) > 0 && at(condition, "$gte") == nil && at(condition, "$gt") == nil && at(condition, "$eq") == nil:
 			return s, false
 		case equals(c.filter, f.Key):
@@ -127,6 +129,12 @@ func (c command) span() (s span, ok bool) {
 	slices.Sort(ids)
 	s.id, s.more = ids[0], ids[1:]
 	return s, true
+}
+
+// oneOf reports {$in: […]}: several series are read as one is.
+func oneOf(condition bson.D) bool {
+	_, list := at(condition, "$in").(bson.A)
+	return len(condition) == 1 && list
 }
 
 // ids are the fields that tell a series.
@@ -532,6 +540,11 @@ func (c *collection) edits(s span) (edits, others int64) {
 			edits, others = edits+w.calls, others-w.calls
 		}
 	}
+	for _, w := range c.purges {
+		if w.expires(s) {
+			others -= w.calls
+		}
+	}
 	for _, w := range c.writes {
 		switch {
 		case s.upsert != "" && w.upserts(s) == s.upsert:
@@ -542,6 +555,16 @@ func (c *collection) edits(s span) (edits, others int64) {
 		}
 	}
 	return edits, others
+}
+
+// expires reports a delete of all measurements before a time, of one series or all: packed ones expire by windows.
+func (w write) expires(s span) bool {
+	before := slices.DeleteFunc(slices.Clone(w.by), func(f bson.E) bool { return slices.Contains(s.ids(), f.Key) && equals(w.by, f.Key) })
+	if len(before) != 1 || before[0].Key != s.at {
+		return false
+	}
+	condition, _ := before[0].Value.(bson.D)
+	return len(condition) == 1 && (condition[0].Key == "$lt" || condition[0].Key == "$lte")
 }
 
 // keeps reports a write that leaves the value of a field as its filter has it.

@@ -623,6 +623,7 @@ func tryChildren(c *collection, field string, graph bool) trying {
 			return 0, service{}, err
 		}
 		same := sending(func(c command) bson.D { return c.body })
+		same.unordered = true // what a $graphLookup finds
 		return 0, same, errors.Join(nodes.EnsureIndexes(ctx), adopting(nodes.Adopt(ctx, nil)))
 	}
 }
