@@ -86,8 +86,8 @@
 //	          100 or more have such a value, 24 or more in a day or month; no
 //	          update or delete was seen but of all before a date, no other collection refers to their _id, and 8 bytes for each
 //	          number and date would be fewer. The date may be milliseconds or seconds since 1970, or ISO text.
-//	          Or a list takes half of the bytes, half of the documents have 100 elements or more in the order of a
-//	          date, of under 150 B, 10 $push and no other writes of it were seen, and 10 reads of a range of it,
+//	          Or a list takes half of the bytes, half of the documents have 100 elements or more with one
+//	          date each, of under 150 B, 10 $push and no other writes of it were seen, and 10 reads of a range of it,
 //	          or elements of date and numbers alone
 //	bucket    the same, but the documents have no numbers or something nested, or single ones are
 //	          updated or deleted by that value and the date, or by _id, once for two reads at

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -323,6 +324,9 @@ func TestJoinsOfElements(t *testing.T) {
 		{join("", "parts", ""), "", "the reference must have one value", ""},
 		{join("", "boxes.parts.article", ""), "", "some elements have an array on the way to it", ""},
 	} {
+		if !scale.Third(test.code + test.note) {
+			continue
+		}
 		report := said(t, db, test.queries, test.finding, "orders", test.note)
 		tried(t, db, report)
 		for _, f := range report.Findings {

@@ -16,8 +16,7 @@ import (
 )
 
 // The rule: a list takes half of the bytes or more, half of the documents have seriesEach elements or more, of less than
-// grownBytes on average, and in all documents they are stored in the order of a date, which differs in all elements of one.
-// At least relationPushes $push were seen, and nothing else that writes the list or reads a part of its end. At least
+// grownBytes on average, and with one date. At least relationPushes $push were seen, and nothing else that writes the list or reads a part of its end. At least
 // seriesReads reads take a range of the date, or elements have nothing but the date and numbers.
 const grownBytes = 150
 
@@ -70,14 +69,16 @@ func (l *looker) grown(ctx context.Context, c *collection, a *list) error {
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
 	}
-	order, err := l.storedBy(ctx, c, a)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+	var dates []string
+	for name, kind := range kinds {
+		if kind == "date" {
+			dates = append(dates, name)
+		}
 	}
-	if len(order) == 0 || kinds[order[0].Key] != "date" {
+	if len(dates) != 1 {
 		return nil
 	}
-	when, ranges := order[0].Key, int64(0)
+	when, ranges := dates[0], int64(0)
 	var values []string
 	plain := true
 	for name, kind := range kinds {
@@ -156,7 +157,7 @@ func (l *looker) unbounded(ctx context.Context, c *collection, a *list, when str
 	key := l.idType(ctx, c)
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: a.path,
-		Summary: fmt.Sprintf("The list takes %s of the bytes (%s, %s) and grows without a bound: %d $push were seen. Its elements are measurements in the order of %s, %s in half of the documents or more, "+
+		Summary: fmt.Sprintf("The list takes %s of the bytes (%s, %s) and grows without a bound: %d $push were seen. Its elements are measurements, each with its %s, %s in half of the documents or more, "+
 			"and each write and read of a document takes all of them. In packed blocks a window has a document of its own.",
 			share(check.Answer, a.all), bytes(check.Answer), a.how(), pushes, when, group(a.quantile(0.5))),
 		Sure: a.how() + ": lengths and bytes; of queries: those that were seen",

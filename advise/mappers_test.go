@@ -58,7 +58,7 @@ func TestQueriesOfMappers(t *testing.T) {
 	best := func(filter string) []advise.Query {
 		return sends(t, 30, `{"aggregate": "films", "pipeline": [{"$match": `+filter+`}, {"$unwind": "$list"}, {"$sort": {"list.stars": -1}}, {"$limit": 5}]}`)
 	}
-	for i, test := range []struct {
+	for _, test := range []struct {
 		queries             []advise.Query
 		coll, finding, note string
 	}{
@@ -84,8 +84,11 @@ func TestQueriesOfMappers(t *testing.T) {
 		{best(`{"slug": "f7"}`), "films", "subset:films.list", ""},
 		{best(`{"year": 7}`), "films", "", "of all documents with one year together"},
 	} {
+		if !scale.Third(string(test.queries[len(test.queries)-1].Command)) {
+			continue
+		}
 		report := said(t, db, test.queries, test.finding, test.coll, test.note)
-		if slices.Contains([]string{"orders", "readings"}, test.coll) && scale.Of(i%5 == 0, true, true) {
+		if slices.Contains([]string{"orders", "readings"}, test.coll) {
 			tried(t, db, report)
 		}
 	}
