@@ -59,7 +59,8 @@
 //	tree      10 $graphLookups in a collection or more, or walks of finds, a level or a node
 //	          each, by a field that names one other _id in 95 % of the documents that have it,
 //	          in three levels or more, with more than one child a parent, and not more moves than reads; or 10
-//	          $graphLookups or walks down lists of children, if these make no circle
+//	          $graphLookups or walks down lists of children, if no child is in two lists, or 5,000 documents at most
+//	          make no circle
 //	extref    50 $lookups, finds one by one, or finds by $in for what an answer of Commands
 //	          named, or more by a reference that names an _id, or another unique field, in
 //	          95 % of the documents that have it, of a collection of 5 or more, all for the same one to five fields, and
