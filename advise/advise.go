@@ -278,6 +278,17 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 	return all, nil
 }
 
+// known is a collection of a name, also a small one that no query names; nil if there is none.
+func (l *looker) known(name string) *collection {
+	if c := l.all[name]; c != nil {
+		return c
+	}
+	if i := slices.IndexFunc(l.small, func(c *collection) bool { return c.name == name }); i >= 0 {
+		return l.small[i]
+	}
+	return nil
+}
+
 // unseen says why a collection is not looked at.
 func (l *looker) unseen(name string) string {
 	reason, ok := l.others[name]
@@ -343,6 +354,9 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 		if err := l.subset(ctx, c, list); err != nil {
 			return err
 		}
+		if err := l.grown(ctx, c, list); err != nil {
+			return err
+		}
 	}
 	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx, l.data} {
 		if err := detect(ctx, c); err != nil {
@@ -386,7 +400,7 @@ func (l *looker) found(f Finding) {
 	if anyType.MatchString(f.Code) {
 		var mixed []string
 		for _, name := range append([]string{f.Collection}, f.others...) {
-			if c := l.all[name]; c != nil {
+			if c := l.known(name); c != nil {
 				mixed = append(mixed, c.mixed...)
 			}
 		}

@@ -58,7 +58,12 @@ func (r *rates) assign(queries []Query) {
 // raised is the document of an update that only raises, as a key.
 func raised(command bson.Raw) (id string, ok bool) {
 	filter, _ := command.Lookup("updates", "0", "q").DocumentOK()
-	_, v, ok := one(filter)
+	key, v, ok := one(filter)
+	if !ok && key == "_id" { // {page: 7, day: 3}
+		whole, isDocument := v.DocumentOK()
+		first, err := whole.IndexErr(0)
+		return string(v.Value), isDocument && err == nil && !strings.HasPrefix(first.Key(), "$")
+	}
 	if !ok {
 		return "", false
 	}
@@ -114,7 +119,7 @@ func (l *looker) approx(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	return nil
+	return l.distinctValues(ctx, c)
 }
 
 func (l *looker) counted(ctx context.Context, c *collection, n counter) error {

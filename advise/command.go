@@ -29,14 +29,14 @@ type command struct {
 	graphs     []climbs
 	inner      map[string][]read // of the collections that it joins
 	statements []statement
-	removals   []write
+	removals   []write // deletes of one document
+	purges     []write // of many
 }
 
 // statement is an update, alone or in a findAndModify.
 type statement struct {
 	write
 	filter, update bson.D
-	upsert         bool
 	shape          bson.D // to be printed
 	pushes         []push
 	shortens       []string // lists that it takes elements from, or sets
@@ -55,7 +55,7 @@ func parse(q Query) (c command, ok bool) {
 	c.Query, c.name, c.calls = q, c.body[0].Key, max(q.Calls, 1)
 	switch c.name {
 	case "find":
-		c.filter, _ = at(c.body, "filter").(bson.D)
+		c.filter = flat(at(c.body, "filter"))
 		c.sort, _ = at(c.body, "sort").(bson.D)
 		c.skip, c.limit = at(c.body, "skip"), at(c.body, "limit")
 		c.skips = positive(c.skip) && positive(c.limit)
@@ -69,6 +69,7 @@ func parse(q Query) (c command, ok bool) {
 		c.read = aggregation(c.pipeline, c.calls)
 		c.follow()
 	case "count", "distinct":
+		c.filter = flat(at(c.body, "query"))
 		c.read = &read{calls: c.calls, uses: filterPaths(at(c.body, "query")), counts: true}
 		if key, ok := at(c.body, "key").(string); ok {
 			c.read.uses = append(c.read.uses, key)
@@ -83,8 +84,10 @@ func parse(q Query) (c command, ok bool) {
 		all, _ := at(c.body, "deletes").(bson.A)
 		for _, one := range all {
 			removed, _ := one.(bson.D)
-			w := write{calls: c.calls}
-			if w.by, _ = at(removed, "q").(bson.D); !no(at(removed, "limit")) {
+			w := write{calls: c.calls, by: flat(at(removed, "q"))}
+			if no(at(removed, "limit")) {
+				c.purges = append(c.purges, w)
+			} else {
 				c.removals = append(c.removals, w)
 			}
 		}
@@ -97,6 +100,58 @@ func parse(q Query) (c command, ok bool) {
 		}
 	}
 	return c, true
+}
+
+// flat is a filter without $and, as mappers write it: a condition for each field. If a field has several that do not go
+// together, or a branch has an operator, the filter is as it was.
+func flat(filter any) bson.D {
+	document, _ := filter.(bson.D)
+	var out bson.D
+	for _, f := range document {
+		branches := bson.A{bson.D{f}}
+		if f.Key == "$and" {
+			branches, _ = f.Value.(bson.A)
+		}
+		for _, branch := range branches {
+			inner, _ := branch.(bson.D)
+			for _, g := range inner {
+				i := slices.IndexFunc(out, func(e bson.E) bool { return e.Key == g.Key })
+				if i < 0 && (f.Key != "$and" || !strings.HasPrefix(g.Key, "$")) {
+					out = append(out, g)
+					continue
+				}
+				both, ok := together(out, i, g)
+				if !ok {
+					return document
+				}
+				out[i].Value = both
+			}
+		}
+	}
+	if len(out) == 0 {
+		return document
+	}
+	return out
+}
+
+// together are two ranges of one field.
+func together(filter bson.D, i int, f bson.E) (both bson.D, ok bool) {
+	if i < 0 {
+		return nil, false
+	}
+	a, _ := filter[i].Value.(bson.D)
+	b, _ := f.Value.(bson.D)
+	both = slices.Concat(a, b)
+	names := slices.Sorted(slices.Values(operatorsOf(both)))
+	return both, len(a) > 0 && len(b) > 0 && len(slices.Compact(names)) == len(both) && !slices.ContainsFunc(names, func(name string) bool { return !strings.HasPrefix(name, "$") })
+}
+
+// operatorsOf are all keys of a condition.
+func operatorsOf(condition bson.D) (names []string) {
+	for _, f := range condition {
+		names = append(names, f.Key)
+	}
+	return names
 }
 
 // stage is the one operator of a stage.
@@ -115,7 +170,7 @@ func (c *command) begin() {
 		document, _ := value.(bson.D)
 		switch {
 		case name == "$match" && c.filter == nil && c.sort == nil && c.skip == nil && c.limit == nil:
-			c.filter = document
+			c.filter = flat(value)
 		case name == "$sort" && c.sort == nil && c.skip == nil && c.limit == nil:
 			c.sort = document
 		case name == "$skip" && c.skip == nil && c.limit == nil:
@@ -408,6 +463,8 @@ func (c command) links() []link {
 		return []link{{"tree", c.Collection, field, false}, child}
 	case field == "_id" && !from.List:
 		return []link{{"extref", from.Collection, from.Path, false}, parent}
+	case field == "_id" && strings.Contains(from.Path, "."): // a reference in each document of the list
+		return []link{{"extref", from.Collection, from.Path, true}, parent}
 	case field == "_id":
 		return []link{parent}
 	}

@@ -3,7 +3,6 @@ package advise
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,6 +38,9 @@ type totals struct {
 	filter  bson.D // of the first call, where it names several fields
 	varying []string
 	by      any // the _id of the $group then
+
+	lists   int64     // calls that join the totals to several documents each
+	parents []command // some of these
 }
 
 func (t *traffic) total(more totals) {
@@ -50,6 +52,10 @@ func (t *traffic) total(more totals) {
 	o := &t.totals[i]
 	o.calls += more.calls
 	o.values += more.values
+	o.lists += more.lists
+	if len(o.parents) < replayValues {
+		o.parents = append(o.parents, more.parents...)
+	}
 	for _, f := range more.filter {
 		if !slices.Contains(o.varying, f.Key) && !reflect.DeepEqual(at(o.filter, f.Key), f.Value) {
 			o.varying = append(o.varying, f.Key)
@@ -64,12 +70,25 @@ func (t totals) resolved() totals {
 	if t.filter == nil || t.report != "" {
 		return t
 	}
-	if len(t.varying) != 1 || t.by != nil && t.by != "$"+t.varying[0] {
+	if len(t.varying) != 1 || !equals(t.filter, t.varying[0]) || len(variables(t.by)) > 0 && t.by != "$"+t.varying[0] {
 		t.report = "of what a filter by several fields selects, which is a report"
 		return t
 	}
 	t.key = t.varying[0]
 	return t
+}
+
+// dated reports a condition with a date, which is another one tomorrow.
+func dated(condition any) bool {
+	switch v := condition.(type) {
+	case bson.DateTime:
+		return true
+	case bson.D:
+		return slices.ContainsFunc(v, func(f bson.E) bool { return dated(f.Value) })
+	case bson.A:
+		return slices.ContainsFunc(v, dated)
+	}
+	return false
 }
 
 // fixed is the condition of a filter that all calls share.
@@ -94,6 +113,9 @@ func (t totals) pipeline() mongo.Pipeline {
 // totals are those of [{$match: {product: 7}}, {$group: {_id: …, stars: {$avg: "$stars"}}}].
 func (c command) totals() (t totals, ok bool) {
 	stages := c.pipeline
+	if c.name == "count" && len(c.filter) > 0 && at(c.body, "limit") == nil {
+		stages = bson.A{d("$count", "n")}
+	}
 	if len(stages) == 0 {
 		return t, false
 	}
@@ -105,6 +127,9 @@ func (c command) totals() (t totals, ok bool) {
 	}
 	name, value := stage(stages[0])
 	grouped, _ := value.(bson.D)
+	if as, ok := value.(string); ok && name == "$count" {
+		name, grouped = "$group", bson.D{{Key: "_id", Value: nil}, {Key: as, Value: d("$sum", int32(1))}}
+	}
 	if name != "$group" || len(grouped) < 2 {
 		return t, false
 	}
@@ -114,7 +139,7 @@ func (c command) totals() (t totals, ok bool) {
 		}
 	}
 	t = totals{calls: c.calls, by: at(grouped, "_id")}
-	if len(c.filter) > 1 && !c.shape && !slices.ContainsFunc(c.filter, func(f bson.E) bool { return strings.HasPrefix(f.Key, "$") || !equals(c.filter, f.Key) }) {
+	if len(c.filter) > 1 && !c.shape && !slices.ContainsFunc(c.filter, func(f bson.E) bool { return strings.HasPrefix(f.Key, "$") || dated(f.Value) }) {
 		t.filter = c.filter
 	}
 	t.key, t.values, t.report = c.totalled(t.by)
@@ -142,23 +167,39 @@ func (c command) totals() (t totals, ok bool) {
 	return t, true
 }
 
+// chosen are the stages that choose the documents to which the stage behind them joins others.
+func (c command) chosen() bson.A {
+	i := slices.IndexFunc(c.pipeline, func(p any) bool {
+		name, _ := stage(p)
+		return !slices.Contains([]string{"$match", "$sort", "$skip", "$limit"}, name)
+	})
+	return c.pipeline[:max(i, 0)]
+}
+
 // joinedTotals are those of [{$match: {_id: 7}}, {$lookup: {from: "reviews", localField: "_id", foreignField: "product", as:
 // "r"}}, {$project: {stars: {$avg: "$r.stars"}}}], and their collection. Nothing else may use the array.
 func (c command) joinedTotals() (from string, t totals, ok bool) {
-	if len(c.pipeline) != 3 || c.name != "aggregate" || !equals(c.filter, "_id") || len(c.filter) != 1 {
+	chosen := c.chosen()
+	if rest := c.pipeline[len(chosen):]; len(rest) < 2 || c.name != "aggregate" || slices.ContainsFunc(rest[2:], func(p any) bool {
+		name, _ := stage(p)
+		return !slices.Contains([]string{"$sort", "$skip", "$limit"}, name)
+	}) {
 		return "", t, false
 	}
-	name, value := stage(c.pipeline[1])
+	name, value := stage(c.pipeline[len(chosen)])
 	lookup, _ := value.(bson.D)
 	local, foreign, inner := equality(lookup)
 	as, _ := at(lookup, "as").(string)
-	last, value := stage(c.pipeline[2])
+	last, value := stage(c.pipeline[len(chosen)+1])
 	fields, _ := value.(bson.D)
 	from, _ = at(lookup, "from").(string)
 	if name != "$lookup" || last != "$project" || local != "_id" || len(inner) > 0 || as == "" || from == c.Collection {
 		return "", t, false
 	}
 	t = totals{key: foreign, calls: c.calls, values: c.calls}
+	if !equals(c.filter, "_id") {
+		t.values, t.lists, t.parents = 0, c.calls, []command{c}
+	}
 	for _, f := range fields {
 		accumulator, _ := f.Value.(bson.D)
 		if !slices.ContainsFunc(append(expressionPaths(f.Value), f.Key), func(path string) bool { return related(path, as) }) {
@@ -255,10 +296,7 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	case goValue(t.fixed()) == "":
 		l.not(pattern, c.name, t.key, "the filter fixes other fields to values that have no Go")
 		return nil
-	case strings.Contains(t.key, "."):
-		l.not(pattern, c.name, t.key, "the field is inside a subdocument")
-		return nil
-	case c.has(t.key, "array"):
+	case len(c.multikey(t.key)) > 0:
 		l.not(pattern, c.name, t.key, "some documents have an array there")
 		return nil
 	}
@@ -310,6 +348,13 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	if t.all {
 		of, t.values, largest = "for each "+t.key, t.calls*check.Answer, mean
 	}
+	if t.lists > 0 {
+		several, err := l.parents(ctx, t.parents)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, t.key)
+		}
+		t.values += t.lists * several
+	}
 	if mean < computedEach {
 		l.not(pattern, c.name, t.key, fmt.Sprintf("%s for each value, on average: an index gives them", many(mean, "document")))
 		return nil
@@ -348,12 +393,27 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	return nil
 }
 
-// recordsWrites reports queries that a service recorded, and some of them write: a collection without writes has none then. A
-// profile or a log may have the slow ones alone.
+// parents is how many documents reads choose on average.
+func (l *looker) parents(ctx context.Context, reads []command) (int64, error) {
+	all := int64(0)
+	for _, c := range reads {
+		batch, err := l.aggregate(ctx, c.Collection, append(slices.Clone(c.chosen()), d("$count", "n")))
+		if err != nil {
+			return 0, err
+		}
+		if len(batch) > 0 {
+			all += integer(batch[0], "n")
+		}
+	}
+	return all / int64(len(reads)), nil
+}
+
+// recordsWrites reports queries that have writes, wherever there are some: those that a service recorded, or a profile or log
+// that has quick ones. A collection without writes has none then.
 func (l *looker) recordsWrites() bool {
-	return slices.ContainsFunc(l.given, func(q Query) bool {
+	return slices.ContainsFunc(l.report.commands, func(c command) bool { return c.quick }) || slices.ContainsFunc(l.given, func(q Query) bool {
 		first, err := q.Command.IndexErr(0)
-		return q.log == nil && err == nil && slices.Contains([]string{"insert", "update", "delete", "findAndModify"}, first.Key())
+		return q.log == nil && err == nil && slices.Contains(writing, first.Key())
 	})
 }
 
@@ -362,12 +422,16 @@ func (t *traffic) changes(fields []string) int64 {
 	return t.writesTo(fields) + t.inserts + t.deletes
 }
 
-// targets returns the collection whose _ids a field of c holds, or nil.
+// targets returns the collection whose _ids a field of c holds, or nil. It may be a small one.
 func (l *looker) targets(ctx context.Context, c *collection, field string) (*collection, error) {
-	for _, name := range slices.Sorted(maps.Keys(l.all)) {
-		other := l.all[name]
+	others, err := l.referring(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := field[strings.LastIndex(field, ".")+1:]
+	for _, other := range others {
 		unique := slices.Contains([]string{"objectId", "binData"}, other.idType) // others are codes and numbers, which anything may have
-		if other == c || !c.has(field, other.idType) || !unique && !akin(field, other.name) {
+		if other == c || other.capped || !c.has(field, alike(other.idType)...) || !unique && !akin(name, other.name) {
 			continue
 		}
 		refs, err := l.references(ctx, c, field, other.name, computedFound)

@@ -372,7 +372,7 @@ func TestExtrefReasons(t *testing.T) {
 		want   string
 		change func(c *labelled)
 	}{
-		{"things_source has 10 documents: a service can keep them in its memory", func(c *labelled) { c.sources = c.sources[:10] }},
+		{"things_source has 4 documents: a service can keep them in its memory", func(c *labelled) { c.sources = c.sources[:4] }},
 		{"things_source does not exist", func(c *labelled) { c.sources = nil }},
 		{"the reference is below the third name of a path", func(c *labelled) { nest(t, c, "a.b.c") }},
 		{"no document has it", func(c *labelled) {
@@ -383,7 +383,7 @@ func TestExtrefReasons(t *testing.T) {
 		{"documents have an array in cust: the reference must have one value", func(c *labelled) {
 			nest(t, c, "cust")
 			for i := range c.docs {
-				*last(c, i) = bson.A{*last(c, i)}
+				*last(c, i) = bson.A{bson.A{*last(c, i)}}
 			}
 		}},
 	} {

@@ -47,32 +47,35 @@
 //	          take them out
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
 //	          reads of it take a part, all at one end: $slice, alone or of $sortArray, or
-//	          $unwind, $sort and $limit. Not if it is written more often, nor if the reads
+//	          $unwind, $sort and $limit of one document. Not if it is written more often, nor if the reads
 //	          name no order and lists are stored in none: that of _id, of $push with $sort,
 //	          or the order of a date or number that differs in all elements of a list; nor
 //	          if elements of two documents have one _id
-//	split     in half of the documents or more, fields that no projected read needs take
-//	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
+//	split     in half of the documents or more, fields that no projected read needs, but for some
+//	          by _id, take 70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
 //	paging    10 finds of one order or more skip over 1,000 documents, or over 100 behind
 //	          a filter for which the server examines over 1,000; also in pipelines. Not
 //	          if each takes one document in no order
-//	tree      10 $graphLookups in a collection or more, or walks of finds by $in, a level
+//	tree      10 $graphLookups in a collection or more, or walks of finds, a level or a node
 //	          each, by a field that names one other _id in 95 % of the documents that have it,
 //	          in three levels or more, with more than one child a parent, and not more moves than reads; or 10
-//	          walks of finds down lists of children, if no child is in two lists
+//	          $graphLookups or walks down lists of children, if no child is in two lists, or 5,000 documents at most
+//	          make no circle
 //	extref    50 $lookups, finds one by one, or finds by $in for what an answer of Commands
 //	          named, or more by a reference that names an _id, or another unique field, in
-//	          95 % of the documents that have it, of a collection of 20 or more, all for the same one to five fields, and
-//	          ten reads, or 100 documents that they join, or more for each copy that the
-//	          writes seen would change; not if the reference is set more often than it is followed
+//	          95 % of the documents that have it, of a collection of 5 or more, all for the same one to five fields, and
+//	          ten reads, or 50 documents that they join, or more for each copy that the
+//	          writes seen would change; not if the reference is set more often than it is followed. The reference may
+//	          be in the documents of a list
 //	relation  50 finds or more ask for children one by one, three or more for each
 //	          parent; or as many reads look for one embedded child by its _id, or get it
 //	          alone by another field that no two share, half of the reads of the list or more
 //	          and not fewer than its writes, and no _id is there twice; or a list of references takes half of the bytes, over 2 KiB on average, grows by $push, and
 //	          each child stands in one list alone; or 50 $lookups or more join the
 //	          children of a parent, 100 of 64 KiB at most, as half of the reads of the
-//	          parents and nine of ten of those of the children do
+//	          parents and nine of ten of those of the children do; or 50 reads follow references of which
+//	          more than 5 % and up to 20 % name no document, and deletes of these were seen
 //	attribute 10 fields or more beside each other, or 6 whose names begin alike and of
 //	          which documents have some alone, each in less than half of the documents,
 //	          have a plain index each or reads that filter by them; at most one read in
@@ -80,23 +83,28 @@
 //	          to a read. Up to 5 % of the documents may have values of other types than the
 //	          usual one; a field is passed over if more than a quarter of its values, as
 //	          far as seen, have other types
-//	series    documents under 300 B with a date and numbers, read 10 times or more, and in
-//	          three of four reads, by a range of the date for one value of another field, or
-//	          of several; 100 or more have such a value, 24 or more in a day or month; no
-//	          update or delete was seen, no other collection refers to their _id, and 8 bytes for each
-//	          number and date would be fewer
+//	series    documents under 300 B with a date and numbers, read 10 times or more by a range of the date for
+//	          one value of another field, or of several, and in three of four reads, with those of the newest;
+//	          100 or more have such a value, 24 or more in a day or month; no
+//	          update or delete was seen but of all before a date, no other collection refers to their _id, and 8 bytes for each
+//	          number and date would be fewer. The date may be milliseconds or seconds since 1970, or ISO text.
+//	          Or a list takes half of the bytes, half of the documents have 100 elements or more with one
+//	          date each, of under 150 B, 10 $push and no other writes of it were seen, and 10 reads of a range of it,
+//	          or elements of date and numbers alone
 //	bucket    the same, but the documents have no numbers or something nested, or single ones are
 //	          updated or deleted by that value and the date, or by _id, once for two reads at
-//	          most, or a quarter of the reads search the range by other fields; ten or more are
-//	          in a bucket, on average
+//	          most, or they are upserted by that value and the date or an ID, or a quarter of the reads search
+//	          the range by other fields; ten or more are in a bucket, on average
 //	computed  50 aggregations or more sum up the documents with one value of a field, with
 //	          several or with any, each for itself, or join them only to sum up; a filter by
 //	          more fields has one that varies. They add up three times as many documents or more as the
 //	          writes seen would add up again, where each write counts as 20 more; ten documents
-//	          or more have a value, on average, and the values are _ids of another collection
+//	          or more have a value, on average, and the values are _ids of another collection, however small, by
+//	          ObjectID, UUID or a name that is akin to the field's
 //	approx    an update by _id, or by another unique field, raises one field of one document
 //	          by 1 more than 100 times in a second; nothing else sets the field, asks for its value or reads what an
-//	          update made of it
+//	          update made of it. Or 50 $addToSet add to a list of over 24 KiB on average, and 10 reads or more ask
+//	          for its length, and none for more
 //
 // The other packages have no detector, but docs/choosing.md starts from symptoms. For a collection that
 // already has a pattern, the report lists that pattern, and those that it excludes, as not advised. It
@@ -137,8 +145,8 @@
 // far pages skip, how many elements of a list are wanted, or which finds follow which.
 //
 // Commands also shows which finds ask, one by one, for the values of an earlier answer. For extref and tree, such finds
-// from a field of a document to an _id count as a $lookup does. The profile and the log have no answers. If a client
-// sends finds for one value after the other, Look asks the database whether the document or page that was read before
+// from a field of a document to an _id count as a $lookup does. The profile and the log have no answers. If a client,
+// or the connections of one host, sends finds for one value after the other, Look asks the database whether the document or page that was read before
 // them has three of four of these values in one of its fields. Only then does it report one find for each value. The
 // others may ask for the user who is logged in, and their share is reported. Each loop is judged by itself, up to 200 of
 // them. After a $group of all documents Look reports none, unless an answer of Commands shows that half of its values are

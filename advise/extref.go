@@ -15,16 +15,16 @@ import (
 // all want the same few fields of it, the reference names a document in extrefFound of
 // those that have it, there are extrefRatio such reads or more, or they join extrefJoined documents or more, for each copy
 // that the writes seen would have to change, and at least as many reads as writes of the reference. Finds one by one
-// count as reads as well. A field that was copied by hand becomes the copy if at most extrefStale of its values differ
+// count as reads as well. The reference may be in the documents of a list, each of which gets copies. A field that was copied by hand becomes the copy if at most extrefStale of its values differ
 // from the source.
 const (
 	extrefReads  = 50
 	extrefFields = 5
 	extrefFound  = 0.95
 	extrefRatio  = 10
-	extrefJoined = 100
+	extrefJoined = 50
 	extrefStale  = 0.05
-	extrefFewest = 20 // documents of the source: fewer are in a service's memory
+	extrefFewest = 5 // documents of the source: fewer are in a service's memory
 )
 
 // joins are the $lookups from one field to the _id of a collection, or to another field of it.
@@ -37,6 +37,24 @@ type joins struct {
 	fields      []string  // of the other collection; nil: all, or not known
 	seen        []command // some of them, with values and calls
 	apart       []string  // fields that need another name for their copies, because documents use the name
+	list        string    // of documents with the reference; "": it is in no list
+}
+
+// path is where the copy is, or the list of the copies.
+func (j joins) path() string {
+	if j.list != "" {
+		return j.list
+	}
+	return j.inside()
+}
+
+// listed is the list of documents that have the reference; "" if it is in none, or in another place of one.
+func (j joins) listed(c *collection) string {
+	arrays := c.multikey(j.local)
+	if len(arrays) != 1 || arrays[0] == j.local || c.element(arrays[0]) != "object" || c.share(arrays[0], "array") < extrefFound {
+		return ""
+	}
+	return arrays[0]
 }
 
 // inside is the subdocument of a reference that is its _id or id, and so is a copy already; "" for another reference.
@@ -74,11 +92,11 @@ func (j joins) managed(c *collection) bool {
 }
 
 // target is the collection with the copies, as extref names it.
-func (j joins) target(collection string) string { return collection + after(".", j.inside(), "") }
+func (j joins) target(collection string) string { return collection + after(".", j.path(), "") }
 
 // within is a path of the documents inside the copy.
 func (j joins) within(path string) string {
-	if in := j.inside(); in != "" {
+	if in := j.path(); in != "" {
 		return path[len(in)+1:]
 	}
 	return path
@@ -123,7 +141,7 @@ func (t *traffic) populate(c command) {
 
 // below are the paths under a name that a read uses; nil if it hands all of it on.
 func below(r read, name string) []string {
-	if r.all {
+	if r.all && !slices.Contains(r.without, name) {
 		return nil
 	}
 	var fields []string
@@ -184,8 +202,9 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, j.local, "the reference is below the third name of a path")
 		return nil
 	}
+	j.list = j.listed(c)
 	var arrays bson.A // where some documents have one
-	for _, path := range c.multikey(j.local) {
+	for _, path := range slices.DeleteFunc(c.multikey(j.local), func(path string) bool { return path == j.list }) {
 		if c.share(path, "array") > 1-extrefFound {
 			l.not(pattern, c.name, j.local, "documents have an array in "+path+": the reference must have one value")
 			return nil
@@ -196,6 +215,16 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	if copied && (j.inside() == "" || j.managed(c)) { // without a version they were written by hand
 		l.not(pattern, c.name, j.local, "documents have the copies already: "+j.copyAt(j.fields[0]))
 		return nil
+	}
+	if j.list != "" {
+		why, err := l.inLists(ctx, c, j)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, j.local)
+		}
+		if why != "" {
+			l.not(pattern, c.name, j.local, why)
+			return nil
+		}
 	}
 	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
@@ -223,7 +252,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
-	writes, copies := source.writesTo(j.fields), max(c.count/max(source.count, 1), 1)
+	writes, copies := source.writesTo(j.fields), max(max(c.count, refs.named)/max(source.count, 1), 1)
 	if changed := writes * copies; j.calls < extrefRatio*changed && joined < extrefJoined*changed {
 		reads := fmt.Sprintf("%d reads join %s", j.calls, j.from)
 		if joined > 0 {
@@ -235,7 +264,11 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	if unsure != nil {
 		return l.failed(ctx, unsure, pattern, c, j.local)
 	}
-	check, ok, err := l.tally(ctx, c, partOf(d("$gt", bson.A{"$" + j.local, nil})), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
+	part, query := d("$gt", bson.A{"$" + j.local, nil}), d(j.local, d("$ne", nil))
+	if j.list != "" {
+		part, query = d("$gt", bson.A{"$" + j.local, bson.A{}}), d(j.local, d("$exists", true))
+	}
+	check, ok, err := l.tally(ctx, c, partOf(part), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}}, "n")
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
@@ -271,7 +304,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 			{"writes to the fields", writes, seen},
 		},
 		Saving: saving, Grows: grows, try: tryExtref(c, source, j), others: []string{j.from},
-		Code:  l.extrefCode(ctx, c, source, j),
+		Code: l.extrefCode(ctx, c, source, j), takes: j.target(c.name),
 		Check: check,
 		Against: append(byHand,
 			"Each field follows changes, unless it is Frozen: a price paid or an address shipped to must not. Decide for each.",
@@ -331,24 +364,61 @@ func (c command) without(j joins) bson.D {
 		return c.body
 	}
 	var stages bson.A
+	unwound := false
 	for _, p := range c.pipeline {
 		name, value := stage(p)
 		lookup, _ := value.(bson.D)
+		unwound = unwound || name == "$unwind" && unwinds(value) == j.list
 		if local, foreign, _ := equality(lookup); name != "$lookup" || at(lookup, "from") != j.from || local != j.local || foreign != cmp.Or(j.key, "_id") {
 			stages = append(stages, p)
 			continue
 		}
 		as, _ := at(lookup, "as").(string)
-		copies := bson.D{{Key: cmp.Or(j.key, "_id"), Value: "$" + j.local}}
-		for _, path := range j.fields {
-			if !strings.Contains(path, ".") {
-				copies = append(copies, bson.E{Key: path, Value: "$" + j.copyAt(path)})
-			}
-		}
-		there := d("$ne", bson.A{d("$type", "$"+j.version()), "missing"})
-		stages = append(stages, d("$set", d(as, d("$cond", bson.A{there, bson.A{copies}, bson.A{}}))))
+		stages = append(stages, d("$set", d(as, j.copies(j.list != "" && !unwound))))
 	}
 	return with(c.body, "pipeline", stages)
+}
+
+// copies are the documents of a join, made of the copies beside one reference, or beside those in a list.
+func (j joins) copies(several bool) bson.D {
+	place := func(path string) any { return "$" + path }
+	if several {
+		place = func(path string) any { return "$$this." + j.within(path) }
+	}
+	copied := bson.D{{Key: cmp.Or(j.key, "_id"), Value: place(j.local)}}
+	for _, path := range j.fields {
+		if !strings.Contains(path, ".") {
+			copied = append(copied, bson.E{Key: path, Value: place(j.copyAt(path))})
+		}
+	}
+	there := d("$ne", bson.A{d("$type", place(j.version())), "missing"})
+	one := d("$cond", bson.A{there, bson.A{copied}, bson.A{}})
+	if !several {
+		return one
+	}
+	list := d("$ifNull", bson.A{"$" + j.list, bson.A{}})
+	return d("$reduce", bson.D{{Key: "input", Value: list}, {Key: "initialValue", Value: bson.A{}}, {Key: "in", Value: d("$setUnion", bson.A{"$$value", one})}})
+}
+
+// inLists says why the elements of a list get no copies: they have some already, or an array on the way to the reference.
+func (l *looker) inLists(ctx context.Context, c *collection, j joins) (string, error) {
+	for _, path := range append([]string{"version"}, j.fields...) {
+		batch, err := l.aggregate(ctx, c.name, bson.A{d("$match", d(j.copyAt(path), d("$exists", true))), d("$limit", 1), d("$project", d("_id", 1))})
+		if err != nil || len(batch) > 0 {
+			return "elements have the copies already: " + j.copyAt(path), err
+		}
+	}
+	arrays := bson.A{}
+	for i, letter := range j.local + "." {
+		if letter == '.' && i > len(j.list) {
+			arrays = append(arrays, d("$isArray", "$"+j.local[:i]))
+		}
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{d("$unwind", "$"+j.list), d("$match", d("$expr", d("$or", arrays))), d("$limit", 1), d("$project", d("_id", 1))})
+	if err != nil || len(batch) > 0 {
+		return "some elements have an array on the way to it: the reference must have one value", err
+	}
+	return "", nil
 }
 
 // byHand says of fields that are there without extref what becomes of them. If more than a few differ from the source they
@@ -404,16 +474,24 @@ func (l *looker) copying(ctx context.Context, c *collection, j joins) ([]Interva
 	leading := func(n any) bson.D {
 		return d("$sum", d("$cond", bson.A{d("$gt", bson.A{d("$size", "$found"), 0}), n, 0}))
 	}
-	low, high, err := l.sums(ctx, c, bson.A{
+	var stages bson.A
+	if j.list != "" {
+		stages = bson.A{d("$unwind", "$"+j.list)}
+	}
+	low, high, err := l.sums(ctx, c, append(stages,
 		d("$group", bson.D{{Key: "_id", Value: "$" + j.local}, {Key: "n", Value: d("$sum", 1)}, {Key: "there", Value: d("$sum", size(there))}}),
 		d("$lookup", bson.D{{Key: "from", Value: j.from}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: cmp.Or(j.key, "_id")}, {Key: "as", Value: "found"}}),
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "n", Value: leading("$n")},
 			{Key: "bytes", Value: leading(d("$subtract", bson.A{d("$multiply", bson.A{"$n", size(copies)}), "$there"}))}}),
-	}, "n", "bytes")
+	), "n", "bytes")
 	if err != nil {
 		return nil, err
 	}
-	return []Interval{{low[1] + low[0]*long, high[1] + high[0]*long, "bytes", ofDocuments, c.size}, {low[0], c.count, "keys", ofIndexes, c.count}}, nil
+	least, most := low[0], c.count
+	if j.list != "" { // a document has one key for all references to one source
+		least, most = min(low[0], c.count), c.count+high[0]
+	}
+	return []Interval{{low[1] + low[0]*long, high[1] + high[0]*long, "bytes", ofDocuments, c.size}, {least, most, "keys", ofIndexes, c.count}}, nil
 }
 
 // leads is how many references there are, and how many lead to a document.

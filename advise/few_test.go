@@ -3,6 +3,7 @@ package advise_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -111,6 +113,41 @@ func TestFewDocuments(t *testing.T) {
 	tried(t, db, said(t, db, push, "relation:cups.games", "cups", ""))
 }
 
+// Totals have their place in the documents of a small collection as well, even if no query names it, and the field that names
+// these may be inside a subdocument, and an inflected form of the collection's name.
+func TestTotalsOfSmallCollections(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("konten"), times(8, func(i int) bson.D { return bson.D{{Key: "_id", Value: fmt.Sprint("K", i)}} }))
+	insert(t, db.Collection("entries"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "konto", Value: fmt.Sprint("K", i%8)}, {Key: "state", Value: fmt.Sprint("K", i%8)},
+			{Key: "of", Value: bson.D{{Key: "konto", Value: fmt.Sprint("K", i%8)}}}, {Key: "sum", Value: i}}
+	}))
+	for field, finding := range map[string]string{"konto": "computed:entries.konto", "of.konto": "computed:entries.of.konto", "state": ""} {
+		queries := sends(t, 100, `{"aggregate": "entries", "pipeline": [{"$match": {"`+field+`": "K3"}}, {"$group": {"_id": null, "total": {"$sum": "$sum"}}}]}`)
+		note := ""
+		if finding == "" {
+			note = "no collection has the values as its _id"
+		}
+		tried(t, db, said(t, db, append(queries, sends(t, 2, `{"insert": "entries", "documents": [{"sum": 3}]}`)...), finding, "entries", note))
+	}
+
+	// A log that has quick writes has all: the entries have none then.
+	line := func(kind, coll, command string, took int) string {
+		return fmt.Sprintf(`{"t": {"$date": "2026-03-01T00:00:00Z"}, "id": 51803, "attr": {"type": %q, "ns": %q, "command": %s, "durationMillis": %d}}`+"\n", kind, db.Name()+"."+coll, command, took)
+	}
+	sums := strings.Repeat(line("command", "entries", `{"aggregate": "entries", "pipeline": [{"$match": {"konto": "K3"}}, {"$group": {"_id": null, "total": {"$sum": "$sum"}}}]}`, 5), 60)
+	for took, finding := range []string{"computed:entries.konto", ""} {
+		log := sums + line("update", "konten", `{"q": {"_id": "K3"}, "u": {"$set": {"name": "x"}}}`, took)
+		note := ""
+		if finding == "" {
+			note = "no write was seen"
+		}
+		said(t, db, testkit.Value[[]advise.Query](t)(advise.Log(strings.NewReader(log))), finding, "entries", note)
+	}
+}
+
 // An update may find its counter by another field, if that is of one document alone.
 func TestCountersByAnotherField(t *testing.T) {
 	printing(t)
@@ -127,6 +164,39 @@ func TestCountersByAnotherField(t *testing.T) {
 	said(t, db, raises(t, db, "links", `{"shop": 7}`, `{"$inc": {"clicks": 1}}`), "", "links", "several have one value of it")
 	said(t, db, raises(t, db, "links", `{"code": "c7", "shop": 7}`, `{"$inc": {"clicks": 1}}`), "", "links", "by one field alone")
 	said(t, db, raises(t, db, "links", `{"code": "c7"}`, `{"$inc": {"clicks": 1, "all": 1}}`), "", "links", "beside no other change")
+}
+
+// A list to which $addToSet adds, and of which only the length is read, counts distinct values. Short ones are exact as they are.
+func TestDistinctValues(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("days"), times(20, func(i int) bson.D {
+		long := bson.A{}
+		for n := range 3000 {
+			long = append(long, int64(1_000_000*i+n))
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "riders", Value: long}, {Key: "few", Value: long[:900]}}
+	}))
+	size := func(project string) []advise.Query {
+		return sends(t, 20, `{"aggregate": "days", "pipeline": [{"$match": {"_id": 7}}, {"$project": `+project+`}]}`)
+	}
+	add := func(list string) []advise.Query {
+		return sends(t, 90, `{"update": "days", "updates": [{"q": {"_id": 7}, "u": {"$addToSet": {"`+list+`": 3}}, "upsert": true}]}`)
+	}
+	for _, test := range []struct {
+		queries       []advise.Query
+		finding, note string
+	}{
+		{append(add("riders"), size(`{"n": {"$size": "$riders"}}`)...), "approx:days.riders", ""},
+		{append(add("riders"), size(`{"n": {"$size": {"$ifNull": ["$riders", []]}}}`)...), "approx:days.riders", ""},
+		{append(add("few"), size(`{"n": {"$size": "$few"}}`)...), "", "on average, and is exact"},
+		{slices.Concat(add("riders"), size(`{"n": {"$size": "$riders"}}`), sends(t, 1, `{"find": "days", "filter": {"riders": 3}}`)), "", "1 read for more of it"},
+		{slices.Concat(add("riders"), size(`{"n": {"$size": "$riders"}}`), sends(t, 1, `{"find": "days", "filter": {"_id": 3}}`)), "", "1 read for more of it"},
+		{slices.Concat(add("riders"), size(`{"n": {"$size": "$riders"}}`), sends(t, 1, `{"update": "days", "updates": [{"q": {"_id": 7}, "u": {"$pull": {"riders": 3}}}]}`)), "", "other updates change it"},
+	} {
+		tried(t, db, said(t, db, test.queries, test.finding, "days", test.note))
+	}
 }
 
 // Elements that are looked for by a field of theirs, and come alone, are documents of their own. Where the whole document
@@ -229,6 +299,79 @@ func TestJoinsByAnotherKey(t *testing.T) {
 		t.Errorf("%v", report.Findings)
 	}
 	said(t, db, join("shop", "shop"), "", "orders", "reads join customers by shop, which several of its documents share")
+}
+
+// A reference in each document of a list is one for extref as well, whether the list is unwound, joined as it is, or asked for
+// one by one. Elements that have copies are left alone, and so are lists of references.
+func TestJoinsOfElements(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("orders"), times(400, func(i int) bson.D {
+		lines, sent, parts := bson.A{}, bson.A{}, bson.A{}
+		for n := range i%4 + 1 {
+			article := (i + 7*n) % 60
+			lines = append(lines, bson.D{{Key: "article", Value: article}, {Key: "n", Value: n}, {Key: "of", Value: bson.D{{Key: "_id", Value: article}}}})
+			sent = append(sent, bson.D{{Key: "article", Value: article}, {Key: "article_name", Value: "x"}})
+			parts = append(parts, article)
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "day", Value: i / 10}, {Key: "lines", Value: lines}, {Key: "sent", Value: sent}, {Key: "parts", Value: parts},
+			{Key: "boxes", Value: bson.A{bson.D{{Key: "parts", Value: bson.A{bson.D{{Key: "article", Value: i % 60}}}}}}}}
+	}))
+	insert(t, db.Collection("articles"), times(60, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "text", Value: "x"}}
+	}))
+	join := func(before, local, after string) []advise.Query {
+		return sends(t, 100, fmt.Sprintf(`{"aggregate": "orders", "pipeline": [{"$match": {"day": 7}}, %s{"$lookup": {"from": "articles", "localField": %q, "foreignField": "_id", "as": "a"}}, %s{"$project": {"day": 1, "a.name": 1}}]}`, before, local, after))
+	}
+	from := advise.Origin{Collection: "orders", Path: "lines.article", List: true}
+	for _, test := range []struct {
+		queries       []advise.Query
+		finding, note string
+		code          string
+	}{
+		{join("", "lines.article", ""), "extref:orders.lines.article", "", `IDField:      "article",`},
+		{join(`{"$unwind": "$lines"}, `, "lines.article", `{"$unwind": "$a"}, `), "extref:orders.lines.article", "", `VersionField: "article_version",`},
+		{join("", "lines.of._id", ""), "extref:orders.lines.of._id", "", `As: "of.name"`},
+		{loops(t, from, 30, 3, `{"find": "articles", "filter": {"_id": 7}, "projection": {"name": 1}}`), "extref:orders.lines.article", "", `"lines"`},
+		{join("", "sent.article", ""), "", "elements have the copies already: sent.article_name", ""},
+		{join("", "parts", ""), "", "the reference must have one value", ""},
+		{join("", "boxes.parts.article", ""), "", "some elements have an array on the way to it", ""},
+	} {
+		if !scale.Third(test.code + test.note) {
+			continue
+		}
+		report := said(t, db, test.queries, test.finding, "orders", test.note)
+		tried(t, db, report)
+		for _, f := range report.Findings {
+			if !strings.Contains(f.Code, test.code) || !strings.Contains(f.Code, "Array:") || !strings.Contains(f.Adopt, `Adopt(ctx, "orders.lines", nil)`) {
+				t.Errorf("%s\n%s", f.Code, f.Adopt)
+			}
+		}
+	}
+}
+
+// References that deletes left behind are what relation finds, in a field or a list, unless most lead nowhere.
+func TestReferencesThatDangle(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("tasks"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "day", Value: i / 10}, {Key: "who", Value: i % 110}, {Key: "team", Value: bson.A{i % 110, (i + 1) % 110}}, {Key: "was", Value: i % 300}}
+	}))
+	insert(t, db.Collection("people"), times(100, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	gone := sends(t, 3, `{"delete": "people", "deletes": [{"q": {"_id": 300}, "limit": 1}]}`)
+	for field, finding := range map[string]string{"who": "relation:tasks.who", "team": "relation:tasks.team", "was": ""} {
+		join := sends(t, 60, `{"aggregate": "tasks", "pipeline": [{"$match": {"day": 7}}, {"$lookup": {"from": "people", "localField": "`+field+`", "foreignField": "_id", "as": "p"}}, {"$project": {"p.name": 1}}]}`)
+		note := ""
+		if finding == "" {
+			note = "name no document of people"
+		}
+		tried(t, db, said(t, db, append(join, gone...), finding, "tasks", note))
+		if report := look(t, db, unhurried(join)); len(report.Findings) > 0 {
+			t.Errorf("%s, without deletes: advised %v", field, named(report))
+		}
+	}
 }
 
 // Finds that ask by $in for what a field of the answer before them names join it, as populate does.

@@ -50,6 +50,7 @@ var shapes = []kind{
 	{"subset: the best by a field", []string{"subset"}, (*maker).bestShown},
 	{"split: lists leave texts out", []string{"split"}, (*maker).textsLeftOut},
 	{"split: lists exclude texts", []string{"split"}, (*maker).textsExcluded},
+	{"split: the page of one document names its fields", []string{"split"}, func(m *maker) { m.texts(); m.fieldsOfOne(20, 4) }},
 
 	{"all lists are long", nil, (*maker).allLong},
 	{"lists of all lengths", nil, (*maker).geometric},
@@ -64,6 +65,7 @@ var shapes = []kind{
 	{"large lists that nobody reads", nil, (*maker).unread},
 	{"large lists of which most is shown", nil, (*maker).mostShown},
 	{"texts that half of the reads need", nil, (*maker).textsNeeded},
+	{"texts that the pages of one document name", nil, func(m *maker) { m.texts(); m.fieldsOfOne(60, 1) }},
 	{"texts that nobody reads", nil, (*maker).textsUnread},
 	{"texts that lists filter by", nil, (*maker).textsSearched},
 	{"texts that are written all the time", nil, (*maker).textsWritten},
@@ -85,8 +87,18 @@ var questions = []kind{
 		m.change(500, "balance")
 	}},
 
-	{"relation: children one by one, by a list", []string{"relation"}, func(m *maker) { m.students(10, 0.03*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), true) }},
+	{"relation: children one by one, by a list", []string{"relation"}, func(m *maker) { m.students(10, 0.12*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), true) }},
 	{"relation: children one by one, by an owner", []string{"relation"}, func(m *maker) { m.orders(3, 0.02*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), false) }},
+	{"extref: names of lines are joined", []string{"extref"}, func(m *maker) { m.lines(false); m.join(m.between(60, 200), "name") }},
+	{"lines in boxes are joined", nil, func(m *maker) { m.lines(true); m.join(m.between(60, 200), "name") }},
+	{"tree: lists of children are followed", []string{"tree"}, func(m *maker) { m.children(3); m.graph(m.between(15, 60), false) }},
+	{"tree: parts that are in several assemblies", []string{"tree"}, func(m *maker) { m.children(2); m.graph(m.between(15, 60), false) }},
+	{"relation: references that deletes left behind", []string{"relation"}, func(m *maker) {
+		m.orders(2, 0.08+0.07*m.Float64())
+		m.join(m.between(60, 200), "name")
+		m.remove(m.between(3, 20))
+	}},
+	{"references to what was never there", nil, func(m *maker) { m.orders(2, 0.08+0.07*m.Float64()); m.join(m.between(60, 200), "name") }},
 	{"relation: embedded children that are read alone", []string{"relation"}, func(m *maker) { m.embedded(false); m.alone(m.between(60, 150)); m.find(m.between(0, 40), nil) }},
 	{"relation: embedded children that others join", []string{"relation"}, func(m *maker) {
 		m.embedded(false)
@@ -106,9 +118,14 @@ var questions = []kind{
 		m.ranges(m.between(40, 60))
 		m.find(m.between(0, 8), nil)
 	}},
+	{"series: measurements in lists", []string{"series"}, func(m *maker) { m.measuredLists(false); m.find(m.between(10, 60), nil); m.push(m.between(12, 60)) }},
+	{"comments in lists", nil, func(m *maker) { m.measuredLists(true); m.find(m.between(10, 60), nil); m.push(m.between(12, 60)) }},
+	{"measurements in lists that do not grow", nil, func(m *maker) { m.measuredLists(false); m.find(m.between(10, 60), nil) }},
 	{"measurements that are found by _id", nil, func(m *maker) { m.measurements(2, time.Minute); m.ranges(12); m.find(m.between(30, 60), nil) }},
 	{"one measurement a week", nil, func(m *maker) { m.measurements(2, 7*24*time.Hour); m.ranges(m.between(15, 60)) }},
 	{"events of many customers", nil, func(m *maker) { m.measurements(m.n/20, time.Minute); m.ranges(m.between(15, 60)) }},
+	{"series: measurements at milliseconds", []string{"series"}, func(m *maker) { m.measurements(m.between(1, 3), time.Minute); m.inMilliseconds(true) }},
+	{"measurements at numbers that are no times", nil, func(m *maker) { m.measurements(m.between(1, 3), time.Minute); m.inMilliseconds(false) }},
 	{"measurements that nobody reads", nil, func(m *maker) { m.measurements(2, time.Minute) }},
 	{"indexed fields that most have", nil, func(m *maker) { m.specs("", m.between(12, 40), 0.9); m.index(1, false) }},
 	{"few indexed fields", nil, func(m *maker) { m.specs("", m.between(4, 9), 0.3); m.index(1, false) }},
@@ -126,7 +143,7 @@ var questions = []kind{
 	{"children one by one, seldom", nil, func(m *maker) { m.students(10, 0); m.oneByOne(4, m.between(5, 10), true) }},
 	{"children two by two", nil, func(m *maker) { m.students(10, 0); m.oneByOne(60, 2, true) }},
 	{"children one by one that are gone", nil, func(m *maker) {
-		m.students(10, 0.2+0.5*m.Float64())
+		m.students(10, 0.25+0.5*m.Float64())
 		m.oneByOne(m.between(8, 20), m.between(7, 15), true)
 	}},
 	{"embedded children that are read with the parent", nil, func(m *maker) { m.embedded(false); m.alone(m.between(60, 100)); m.find(m.between(110, 200), nil) }},
@@ -188,6 +205,16 @@ var changes = []kind{
 		m.send(60, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "text", Value: "x"}}}}}}}}})
 	}},
 	{"events that are found by _id", nil, func(m *maker) { m.events(2, time.Minute, false); m.ranges(12); m.find(m.between(30, 60), nil) }},
+	{"bucket: measurements that are sent twice", []string{"bucket"}, func(m *maker) {
+		m.measurements(2, time.Minute)
+		m.ranges(m.between(15, 60))
+		m.upsert(100, bson.D{{Key: "sensor", Value: 0}, {Key: "time", Value: time.Unix(7, 0)}})
+	}},
+	{"measurements that are upserted without their time", nil, func(m *maker) {
+		m.measurements(2, time.Minute)
+		m.ranges(m.between(15, 60))
+		m.upsert(1, bson.D{{Key: "sensor", Value: 0}, {Key: "batch", Value: 7}})
+	}},
 	{"one event a week", nil, func(m *maker) { m.events(2, 7*24*time.Hour, false); m.ranges(m.between(15, 60)) }},
 	{"events of each customer", nil, func(m *maker) { m.events(m.n/20, time.Minute, true); m.ranges(m.between(15, 60)) }},
 	{"events that nobody reads", nil, func(m *maker) { m.events(2, time.Minute, true) }},
@@ -198,6 +225,8 @@ var changes = []kind{
 		m.total(m.between(120, 190), 1)
 		m.send(30, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "title", Value: "x"}}}}}}}}})
 	}},
+	{"computed: totals of a list of products", []string{"computed"}, func(m *maker) { m.votes(m.between(12, 40), true); m.joinedTotals(m.between(60, 200), true) }},
+	{"joins that are added up and shown", nil, func(m *maker) { m.votes(m.between(12, 40), true); m.joinedTotals(m.between(1, 40), false) }},
 	{"totals that are written often", nil, func(m *maker) { m.votes(m.between(12, 40), true); m.total(m.between(120, 300), m.between(110, 300)) }},
 	{"totals that are seldom read", nil, func(m *maker) { m.votes(m.between(12, 40), true); m.total(m.between(1, 45), 1) }},
 	{"totals of few documents each", nil, func(m *maker) { m.votes(m.between(2, 6), true); m.total(m.between(120, 300), 1) }},
@@ -218,6 +247,8 @@ var changes = []kind{
 
 	{"approx: views of one page", []string{"approx"}, func(m *maker) { m.views("views", m.between(120, 300), 1, 1, nil) }},
 	{"approx: likes inside a subdocument", []string{"approx"}, func(m *maker) { m.views("stats.likes", m.between(120, 300), 2, 1, nil) }},
+	{"approx: visitors that are only counted", []string{"approx"}, func(m *maker) { m.visitors(m.between(60, 200), m.between(20, 60), 0) }},
+	{"visitors that are asked for", nil, func(m *maker) { m.visitors(m.between(60, 200), m.between(20, 60), m.between(1, 20)) }},
 	{"views of many pages", nil, func(m *maker) { m.views("views", m.between(120, 300), 50, 1, nil) }},
 	{"views now and then", nil, func(m *maker) { m.views("views", m.between(5, 90), 1, 1, nil) }},
 	{"money", nil, func(m *maker) { m.views("views", m.between(120, 300), 1, m.between(2, 90), nil) }},
@@ -435,6 +466,13 @@ func (m *maker) textsExcluded() {
 	m.find(m.between(0, 12), nil)
 }
 
+// fieldsOfOne sends finds by _id that name all fields, and so many times as many of lists.
+func (m *maker) fieldsOfOne(times, lists int) {
+	m.send(times, bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: "_id", Value: 7}}},
+		{Key: "projection", Value: bson.D{{Key: "title", Value: 1}, {Key: m.text, Value: 1}, {Key: "details", Value: 1}}}})
+	m.find(lists*times, bson.D{{Key: "title", Value: 1}, {Key: "year", Value: 1}})
+}
+
 func (m *maker) allLong() {
 	for range m.n {
 		m.add(bson.E{Key: m.list, Value: m.strings(m.between(150, 250), 8)})
@@ -617,9 +655,6 @@ func (m *maker) orders(perSource int, dangling float64) {
 		}
 		m.add(bson.E{Key: m.text, Value: to})
 	}
-	if sources < 20 {
-		m.out.want = nil // too few to be looked at
-	}
 }
 
 // join sends lists with fields of the source.
@@ -638,11 +673,52 @@ func (m *maker) join(times int, fields ...string) {
 	m.send(times, bson.D{{Key: "aggregate", Value: m.out.name}, {Key: "pipeline", Value: pipeline}})
 }
 
+// lines adds documents with a list of elements that refer to sources each, or of boxes of these.
+func (m *maker) lines(boxes bool) {
+	sources := max(m.n/10, 20)
+	for i := range sources {
+		m.out.sources = append(m.out.sources, bson.D{{Key: "_id", Value: i}, {Key: "name", Value: m.string(12)}})
+	}
+	for range m.n {
+		list := bson.A{}
+		for range m.between(1, 5) {
+			list = append(list, bson.D{{Key: "article", Value: m.IntN(sources)}, {Key: "count", Value: m.IntN(9)}})
+		}
+		if boxes {
+			list = bson.A{bson.D{{Key: "article", Value: list}}}
+		}
+		m.add(bson.E{Key: m.list, Value: list})
+	}
+	m.text = m.list + ".article"
+	if boxes {
+		m.text += ".article"
+	}
+}
+
+// children adds nodes that list up to three children, each in one list, or some in several.
+func (m *maker) children(fan int) {
+	if fan < 3 && m.n > 5_000 {
+		m.out.want = nil // too many to look for circles
+	}
+	for i := range m.n {
+		list := bson.A{}
+		for child := fan*i + 1; child <= fan*i+3 && child < m.n; child++ {
+			list = append(list, child)
+		}
+		m.add(bson.E{Key: m.text, Value: list})
+	}
+}
+
 // change sends updates of a field of the source.
 func (m *maker) change(times int, field string) {
 	m.send(times, bson.D{{Key: "update", Value: m.out.name + "_source"}, {Key: "updates", Value: bson.A{
 		bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: "z"}}}}}},
 	}}})
+}
+
+// remove sends deletes of single documents of the source.
+func (m *maker) remove(times int) {
+	m.send(times, bson.D{{Key: "delete", Value: m.out.name + "_source"}, {Key: "deletes", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "limit", Value: 1}}}}})
 }
 
 // nodes adds a tree of which each node has up to fan children, and a share of the
@@ -807,6 +883,45 @@ func (m *maker) measurements(series int, each time.Duration) {
 	}
 }
 
+// inMilliseconds makes numbers of the times, and sends ranges of them. Other numbers begin at 0.
+func (m *maker) inMilliseconds(times bool) {
+	begin := int64(0)
+	for i, doc := range m.out.docs {
+		at := doc.(bson.D)[2].Value.(time.Time).UnixMilli()
+		if i == 0 && !times {
+			begin = at
+		}
+		doc.(bson.D)[2].Value = at - begin
+	}
+	low := m.out.docs[0].(bson.D)[2].Value.(int64)
+	m.send(m.between(15, 60), bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: "sensor", Value: 0},
+		{Key: "time", Value: bson.D{{Key: "$gte", Value: low}, {Key: "$lt", Value: low + 9}}}}}})
+}
+
+func (m *maker) upsert(times int, filter bson.D) {
+	m.send(times, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{
+		bson.D{{Key: "q", Value: filter}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "value", Value: 1}}}}}, {Key: "upsert", Value: true}},
+	}}})
+}
+
+// measuredLists adds documents with a list of measurements each, or of comments.
+func (m *maker) measuredLists(comments bool) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for range min(m.n, 300) {
+		m.add(bson.E{Key: m.list, Value: m.once(fmt.Sprint(m.IntN(5)), func() any {
+			list := bson.A{}
+			for i := range m.between(110, 160) {
+				e := bson.D{{Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}, {Key: "value", Value: m.Float64()}}
+				if comments {
+					e = append(e, bson.E{Key: "text", Value: m.string(m.between(10, 90))})
+				}
+				list = append(list, e)
+			}
+			return list
+		})})
+	}
+}
+
 // events adds a text, or something nested, of each series each time.
 func (m *maker) events(series int, each time.Duration, nested bool) {
 	m.measurements(series, each)
@@ -847,6 +962,34 @@ func (m *maker) total(times, inserts int) {
 		}}})
 	}
 	m.send(inserts, bson.D{{Key: "insert", Value: m.out.name}, {Key: "documents", Value: bson.A{bson.D{{Key: "stars", Value: 3}}}}})
+}
+
+// joinedTotals sends lists of sources that join their documents to add them up, alone or beside these.
+func (m *maker) joinedTotals(times int, alone bool) {
+	fields := bson.D{{Key: "name", Value: 1}, {Key: "votes", Value: bson.D{{Key: "$size", Value: "$all"}}}}
+	if !alone {
+		fields = append(fields, bson.E{Key: "all.stars", Value: 1})
+	}
+	m.send(times, bson.D{{Key: "aggregate", Value: m.out.name + "_source"}, {Key: "pipeline", Value: bson.A{
+		bson.D{{Key: "$match", Value: bson.D{{Key: "name", Value: bson.D{{Key: "$gt", Value: ""}}}}}}, bson.D{{Key: "$limit", Value: 5}},
+		bson.D{{Key: "$lookup", Value: bson.D{{Key: "from", Value: m.out.name}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: m.text}, {Key: "as", Value: "all"}}}},
+		bson.D{{Key: "$project", Value: fields}},
+	}}})
+	m.total(0, 1)
+}
+
+// visitors adds documents with long lists of strings, $addToSet to them, reads of their lengths and of their elements.
+func (m *maker) visitors(adds, lengths, reads int) {
+	for range 100 {
+		m.add(bson.E{Key: m.list, Value: m.strings(3000, 12)})
+	}
+	m.send(adds, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{
+		bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$addToSet", Value: bson.D{{Key: m.list, Value: "x"}}}}}},
+	}}})
+	m.send(lengths, bson.D{{Key: "aggregate", Value: m.out.name}, {Key: "pipeline", Value: bson.A{
+		bson.D{{Key: "$match", Value: bson.D{{Key: "_id", Value: 7}}}}, bson.D{{Key: "$project", Value: bson.D{{Key: "n", Value: bson.D{{Key: "$size", Value: "$" + m.list}}}}}},
+	}}})
+	m.send(reads, bson.D{{Key: "count", Value: m.out.name}, {Key: "query", Value: bson.D{{Key: "_id", Value: 7}, {Key: m.list, Value: "x"}}}})
 }
 
 // views adds documents with a number, and updates of it, all in a second, of some of them.

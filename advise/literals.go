@@ -42,13 +42,9 @@ func itemsName(c *collection, path string) string {
 }
 
 func (l *looker) splitCode(ctx context.Context, c *collection, cold []string) string {
-	quoted := make([]string, len(cold))
-	for i, name := range cold {
-		quoted[i] = fmt.Sprintf("%q", name)
-	}
 	return fmt.Sprintf(`documents, err := split.New[%s, bson.D, bson.D](db.Collection(%q), db.Collection(%q), &split.Options{
 	ColdFields: []string{%s},
-})`, l.idType(ctx, c), c.name, c.name+"_cold", strings.Join(quoted, ", "))
+})`, l.idType(ctx, c), c.name, c.name+"_cold", quoted(cold))
 }
 
 func (l *looker) pagingCode(ctx context.Context, c *collection, s skips) string {
@@ -65,27 +61,34 @@ func (l *looker) treeCode(ctx context.Context, c *collection, parent string) str
 })`, l.idType(ctx, c), c.name, parent)
 }
 
-func (l *looker) childrenCode(ctx context.Context, c *collection, children string) string {
+func (l *looker) childrenCode(ctx context.Context, c *collection, children string, graph bool) string {
+	several := ""
+	if graph {
+		several = "\tGraph:         true,\n"
+	}
 	return fmt.Sprintf(`nodes, err := tree.New[%s, bson.D](db.Collection(%q), tree.ChildReferences, &tree.Options{
 	ChildrenField: %q,
-})`, l.idType(ctx, c), c.name, children)
+%s})`, l.idType(ctx, c), c.name, children, several)
 }
 
 // extrefCode keeps the copies beside the reference, under names that begin with its own, or inside its subdocument.
 func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins) string {
 	options := fmt.Sprintf("Collection: db.Collection(%q),\n", c.name)
+	if j.list != "" {
+		options += "Array: true,\n"
+	}
 	for _, o := range []struct{ name, value, otherwise string }{
-		{"Path", j.inside(), ""}, {"IDField", j.within(j.local), "_id"}, {"VersionField", j.within(j.version()), "version"},
+		{"Path", j.path(), ""}, {"IDField", j.within(j.local), "_id"}, {"VersionField", j.within(j.version()), "version"},
 	} {
 		// Beside the reference, IDField is required and the version is not the document's own.
-		if o.value != "" && (j.inside() == "" || o.value != o.otherwise) {
+		if o.value != "" && (j.path() == "" || o.value != o.otherwise) {
 			options += fmt.Sprintf("%s: %q,\n", o.name, o.value)
 		}
 	}
 	var fields []string
 	for _, path := range j.fields {
 		as := fmt.Sprintf(", As: %q", j.within(j.copyAt(path)))
-		if j.copyAt(path) == j.inside()+"."+path {
+		if j.copyAt(path) == j.path()+"."+path {
 			as = ""
 		}
 		fields = append(fields, fmt.Sprintf("{Path: %q%s}", path, as))
@@ -142,22 +145,31 @@ func attributesName(c *collection) string {
 }
 
 func seriesCode(c *collection, s span, key, window string, values []string) string {
-	fields := make([]string, len(values))
-	for i, name := range values {
-		fields[i] = fmt.Sprintf("{Field: %q}", name)
-	}
 	return fmt.Sprintf(`measurements, err := series.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &series.Options{
 	SeriesField: %q,
 	TimeField:   %q,
 	Values:      []timeseries.Value{%s},
-})`, key, c.name+"_series", window, s.field(), s.at, strings.Join(fields, ", "))
+})`, key, c.name+"_series", window, s.field(), s.at, goValues(values))
+}
+
+// goValues are the fields whose sums a series keeps.
+func goValues(names []string) string {
+	fields := make([]string, len(names))
+	for i, name := range names {
+		fields[i] = fmt.Sprintf("{Field: %q}", name)
+	}
+	return strings.Join(fields, ", ")
 }
 
 func bucketCode(c *collection, s span, key, window string) string {
+	id := ""
+	if s.upsert != "" {
+		id = fmt.Sprintf("\tIDField:     %q,\n", s.upsert)
+	}
 	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
 	SeriesField: %q,
 	TimeField:   %q,
-})`, key, c.name+"_buckets", window, s.field(), s.at)
+%s})`, key, c.name+"_buckets", window, s.field(), s.at, id)
 }
 
 // computedCode adds up by differences if all fields are sums.
@@ -354,7 +366,7 @@ func adoption(f Finding) string {
 	case "outlier", "subset", "split", "tree", "computed":
 		return take("Adopt(ctx, nil)")
 	case "extref":
-		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", joins{local: f.Path}.target(f.Collection)))
+		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", f.takes))
 	case "attribute":
 		var columns strings.Builder
 		for _, path := range f.Fields {
@@ -371,33 +383,76 @@ func adoption(f Finding) string {
 
 // measurementsAdoption makes measurements of documents, one or several of each. Documents that lack a field of the series
 // are Failed, and the others are adopted.
-func measurementsAdoption(c *collection, s span, several bool) string {
+func measurementsAdoption(c *collection, s span, key string, several bool) string {
 	const begin = "err = measurements.EnsureIndexes(ctx)\nresult, err := measurements.Adopt(ctx, db.Collection(%q), "
-	if len(s.more) == 0 {
+	if s.field() == s.id && s.form.name == "" {
 		return fmt.Sprintf(begin+"nil, nil)", c.name)
 	}
 	one, all := "bson.D", "m"
 	if several {
 		one, all = "[]bson.D", "[]bson.D{m}"
 	}
-	quoted := make([]string, len(s.ids()))
-	for i, name := range s.ids() {
-		quoted[i] = fmt.Sprintf("%q", name)
+	series := fmt.Sprintf(`	if err := doc.Lookup(%s).Unmarshal(&id); err != nil {
+		return id, nil, fmt.Errorf("%%w: %s: %%w", mongopatterns.ErrInvalid, err)
 	}
-	names := strings.Join(quoted, ", ")
-	return fmt.Sprintf(begin+`func(doc bson.Raw) (id bson.D, _ %s, err error) {
-	for _, name := range []string{%s} {
-		value, err := doc.LookupErr(name)
+`, quoted(strings.Split(s.id, ".")), strings.ReplaceAll(s.id, "%", "%%"))
+	if len(s.more) > 0 {
+		path, top := "name", "name"
+		if slices.ContainsFunc(s.ids(), func(name string) bool { return strings.Contains(name, ".") }) {
+			path, top = `strings.Split(name, ".")...`, `strings.ReplaceAll(name, ".", "_")`
+		}
+		series = fmt.Sprintf(`	for _, name := range []string{%s} {
+		value, err := doc.LookupErr(%s)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%%w: %%s: %%w", mongopatterns.ErrInvalid, name, err)
 		}
-		id = append(id, bson.E{Key: name, Value: value})
+		id = append(id, bson.E{Key: %s, Value: value})
 	}
-	var m bson.D
+`, quoted(s.ids()), path, top)
+	}
+	left := ""
+	if names := s.left(); len(names) > 0 {
+		left = fmt.Sprintf("\tm = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{%s}, e.Key) })\n", quoted(names))
+	}
+	return fmt.Sprintf(begin+`func(doc bson.Raw) (id %s, _ %s, err error) {
+%s	var m bson.D
 	if err := bson.Unmarshal(doc, &m); err != nil {
-		return nil, nil, fmt.Errorf("%%w: %%w", mongopatterns.ErrInvalid, err)
+		return id, nil, fmt.Errorf("%%w: %%w", mongopatterns.ErrInvalid, err)
 	}
-	m = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{"_id", %s}, e.Key) })
-	return id, %s, nil
-}, nil)`, c.name, one, names, names, all)
+%s%s	return id, %s, nil
+}, nil)`, c.name, key, one, series, left, s.form.dates(s.at), all)
+}
+
+// dates is the code that makes dates of the times of a measurement.
+func (f form) dates(path string) string {
+	read := fmt.Sprintf(`		text, ok := doc.Lookup(%q).StringValueOK()
+		at, err := time.Parse(time.RFC3339, text)
+		if !ok || err != nil {
+			return id, nil, fmt.Errorf("%%w: %%q is no time", mongopatterns.ErrInvalid, text)
+		}
+		m[i].Value = at
+`, path)
+	if f.number > 0 {
+		read = fmt.Sprintf(`		n, ok := doc.Lookup(%q).AsInt64OK()
+		if !ok {
+			return id, nil, fmt.Errorf("%%w: the time is no number", mongopatterns.ErrInvalid)
+		}
+		m[i].Value = time.UnixMilli(n * %d)
+`, path, f.number)
+	}
+	if f.name == "" {
+		return ""
+	}
+	return fmt.Sprintf(`	if i := slices.IndexFunc(m, func(e bson.E) bool { return e.Key == %q }); i >= 0 {
+%s	}
+`, path, read)
+}
+
+// quoted are strings as Go has them, divided by commas.
+func quoted(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(out, ", ")
 }

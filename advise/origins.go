@@ -34,6 +34,8 @@ const (
 	originShare = 0.75
 	// groupShare is the part of the values of a $group of everything that are asked for, at least: it has every value.
 	groupShare = 0.5
+	// wholeValues are small integers, at least, that are all those of one field of an answer, and so no chance.
+	wholeValues = 5
 )
 
 // answer is what a recorded command answered.
@@ -186,7 +188,7 @@ func (l *loop) assign(queries []Query) {
 		return
 	case len(l.values) < originValues && !up:
 		return
-	case l.small && !l.climbs && !akin(from[0].Path, first.Collection) && !(from[0].Path == "_id" && akin(l.field, l.answer.collection)):
+	case l.small && !l.climbs && !l.whole(from[0]) && !akin(from[0].Path, first.Collection) && !(from[0].Path == "_id" && akin(l.field, l.answer.collection)):
 		return
 	}
 	origin := from[0]
@@ -197,6 +199,11 @@ func (l *loop) assign(queries []Query) {
 			origin.First, origin.Others = false, 0
 		}
 	}
+}
+
+// whole reports a loop over all values of a path.
+func (l *loop) whole(from Origin) bool {
+	return len(l.values) >= wholeValues && len(l.values) == l.answer.values[from]
 }
 
 // asked is what a find for one value of one field asks for.
@@ -269,9 +276,11 @@ func one(filter bson.Raw) (field string, v bson.RawValue, ok bool) {
 	}
 	v = elements[0].Value()
 	if operator, ok := v.DocumentOK(); ok {
-		if v, err = operator.LookupErr("$eq"); err != nil {
-			return "", v, false
+		value, err := operator.LookupErr("$eq")
+		if err != nil {
+			return elements[0].Key(), v, false
 		}
+		v = value
 	}
 	return elements[0].Key(), v, true
 }

@@ -21,6 +21,7 @@ func TestOrigins(t *testing.T) {
 		bson.D{{Key: "_id", Value: 1}, {Key: "courses", Value: bson.A{11, 12, 13}}, {Key: "again", Value: bson.A{11, 12}}},
 		bson.D{{Key: "_id", Value: 2}, {Key: "courses", Value: bson.A{14, 15, 16}}, {Key: "same", Value: bson.A{14, 15, 16}}},
 		bson.D{{Key: "_id", Value: 3}, {Key: "at", Value: bson.D{{Key: "room", Value: 21}}}},
+		bson.D{{Key: "_id", Value: 4}, {Key: "ranks", Value: bson.A{41, 42, 43, 44, 45}}},
 	})
 	insert(t, db.Collection("courses"), []any{bson.D{{Key: "_id", Value: int64(12)}, {Key: "next", Value: 99}}})
 	find := func(name, field string, values ...any) {
@@ -77,6 +78,9 @@ func TestOrigins(t *testing.T) {
 			find("students", "_id", 1)
 			find("ratings", "_id", 11, 12, 13)
 		}, make([]string, 4)},
+		{"some small integers of another name", func() { find("students", "_id", 4); find("ratings", "_id", 41, 42, 43, 44) }, make([]string, 5)},
+		{"all of them", func() { find("students", "_id", 4); find("ratings", "_id", 41, 42, 43, 44, 45) },
+			[]string{"", "students.ranks list first", "students.ranks list", "students.ranks list", "students.ranks list", "students.ranks list"}},
 		{"the same documents again", func() {
 			cursor, err := db.Collection("students").Find(ctx, bson.D{})
 			if err != nil {

@@ -79,7 +79,7 @@ func compile(t *testing.T, codes []code) {
 	t.Helper()
 	slices.SortFunc(codes, func(a, b code) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.Code, b.Code)) })
 	var b strings.Builder
-	b.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"fmt\"\n\t\"slices\"\n\t\"time\"\n\n\t\"go.mongodb.org/mongo-driver/v2/bson\"\n\t\"go.mongodb.org/mongo-driver/v2/mongo\"\n\n\t\"github.com/mongopatterns/mongopatterns\"\n")
+	b.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"fmt\"\n\t\"slices\"\n\t\"strings\"\n\t\"time\"\n\n\t\"go.mongodb.org/mongo-driver/v2/bson\"\n\t\"go.mongodb.org/mongo-driver/v2/mongo\"\n\n\t\"github.com/mongopatterns/mongopatterns\"\n")
 	var packages []string
 	for _, c := range codes {
 		if !slices.Contains(packages, c.Pattern) {
@@ -90,7 +90,7 @@ func compile(t *testing.T, codes []code) {
 	if slices.Contains(packages, "series") || slices.Contains(packages, "bucket") {
 		b.WriteString("\t\"github.com/mongopatterns/mongopatterns/timeseries\"\n")
 	}
-	b.WriteString(")\n\nvar _ bson.D\nvar _ time.Time\nvar _ = slices.Contains[[]int]\nvar _ = mongopatterns.ErrInvalid\n")
+	b.WriteString(")\n\nvar _ bson.D\nvar _ time.Time\nvar _ = slices.Contains[[]int]\nvar _ = strings.Split\nvar _ = mongopatterns.ErrInvalid\n")
 	b.WriteString("\nfunc main() {\nclient, err := mongo.Connect()\ndb := client.Database(\"printed\")\nall := []error{err}\n")
 	for _, c := range codes {
 		name := variable.FindStringSubmatch(c.Code)[1]

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ type Query struct {
 
 	rate  int64 // of updates of one document, in its busiest second; 0: not known
 	shape bool  // of $queryStats: it has no values
+	quick bool  // a write of less than a millisecond, so that the profile or log has not the slow ones alone
 	log   *seenAt
 }
 
@@ -115,7 +117,7 @@ const slowQuery = 51803
 // no line is one of a log. It keeps up to 10,000 different queries and reads lines up to 1 MiB. More are passed over, so
 // that a log of any size takes little memory.
 //
-// Finds that one connection sent one after the other, each for another value of one field, may be
+// Finds that one connection, or the pool of one host, sent one after the other, each for another value of one field, may be
 // one for each value of an earlier answer. The log does not have the answers, so [Look] asks the
 // database which field held the values, and [Shapes] passes over such finds.
 func Log(r io.Reader) (queries []Query, err error) {
@@ -144,6 +146,7 @@ func Log(r io.Reader) (queries []Query, err error) {
 			i, ok := known[key]
 			if ok {
 				queries[i].Calls += e.Calls
+				queries[i].quick = queries[i].quick || e.quick
 			} else if len(queries) < loggedKept {
 				i, ok = len(queries), true
 				known[key] = i
@@ -186,8 +189,10 @@ func logged(line []byte) (e sent, form int) {
 			Type     string          `json:"type"`
 			NS       string          `json:"ns"`
 			Command  json.RawMessage `json:"command"`
-			Returned int64           `json:"nreturned"`
+			Remote   string          `json:"remote"`
+			Returned *int64          `json:"nreturned"` // nil: a line of another program
 			Inserted int64           `json:"ninserted"`
+			Took     *int64          `json:"durationMillis"`
 		} `json:"attr"`
 	}
 	if json.Unmarshal(line, &entry) != nil || entry.ID == 0 {
@@ -199,11 +204,26 @@ func logged(line []byte) (e sent, form int) {
 	}
 	q, ok := operation(entry.Attr.NS, entry.Attr.Type, command)
 	q.Calls = max(entry.Attr.Inserted, 1)
+	q.quick = quickly(q.Command, entry.Attr.Took)
 	if !ok {
 		return sent{}, other
 	}
-	return sent{q, entry.Connection, entry.At.Date, entry.Attr.Returned}, slow
+	host, _, _ := net.SplitHostPort(entry.Attr.Remote) // "": one host may be all
+	returned := int64(1)
+	if entry.Attr.Returned != nil {
+		returned = *entry.Attr.Returned
+	}
+	return sent{q, entry.Connection, "host " + host, entry.At.Date, returned}, slow
 }
+
+// quickly reports a write that took less than a millisecond.
+func quickly(command bson.Raw, took *int64) bool {
+	first, err := command.IndexErr(0)
+	return err == nil && took != nil && *took == 0 && slices.Contains(writing, first.Key())
+}
+
+// writing are the commands that write.
+var writing = []string{"insert", "update", "delete", "findAndModify"}
 
 // operation makes a query of what the profiler and the log hold. They show an update
 // and a delete as the one statement alone.
@@ -334,7 +354,7 @@ func (l *looker) profile(ctx context.Context) (queries []Query, of int64, err er
 		{Key: "find", Value: "system.profile"},
 		{Key: "filter", Value: filter},
 		{Key: "projection", Value: bson.D{{Key: "ns", Value: 1}, {Key: "op", Value: 1}, {Key: "ts", Value: 1}, {Key: "client", Value: 1},
-			{Key: "nreturned", Value: 1}, {Key: "ninserted", Value: 1},
+			{Key: "nreturned", Value: 1}, {Key: "ninserted", Value: 1}, {Key: "millis", Value: 1},
 			// The documents of an insert stay on the server.
 			{Key: "command", Value: d("$cond", bson.A{d("$eq", bson.A{"$op", "insert"}), d("insert", "$command.insert"), "$command"})}}},
 		{Key: "sort", Value: d("$natural", -1)},
@@ -360,14 +380,16 @@ func (l *looker) profile(ctx context.Context) (queries []Query, of int64, err er
 			Client   string    `bson:"client"`
 			Returned int64     `bson:"nreturned"`
 			Inserted int64     `bson:"ninserted"`
+			Took     *int64    `bson:"millis"`
 		}
 		if bson.Unmarshal(raw, &entry) != nil {
 			continue // a command that the profiler cut
 		}
 		if q, ok := operation(entry.NS, entry.Op, entry.Command); ok {
 			q.Calls = max(entry.Inserted, 1)
+			q.quick = quickly(q.Command, entry.Took)
 			l.once(q, entry.At)
-			e := sent{q, entry.Client, entry.At, entry.Returned}
+			e := sent{q, entry.Client, "", entry.At, entry.Returned}
 			runs.add(e, len(queries))
 			updates.add(e)
 			queries = append(queries, q)

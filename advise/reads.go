@@ -25,9 +25,11 @@ type traffic struct {
 	totals []totals
 
 	counters []counter
+	adds     []adds
 	exact    []string // paths that updates raise, but not as a counter does
 
 	removals []write // deletes of single documents
+	purges   []write // deletes of many
 	deletes  int64   // statements
 	inserts  int64   // documents
 }
@@ -42,6 +44,8 @@ type read struct {
 	without []string
 	parts   []part
 	picks   []string // lists from which the answer has only the elements that were asked for
+	lengths []string // lists of which it has the length
+	windows []string // dates inside lists by a range of which it takes elements
 	counts  bool     // it returns no documents: count, distinct
 }
 
@@ -53,6 +57,7 @@ type part struct {
 	order bson.D // nil: as stored
 	// unstable: of equal elements any may come.
 	unstable bool
+	by       string // the field by which the read asks for one document, if another than _id
 }
 
 type write struct {
@@ -62,8 +67,9 @@ type write struct {
 	onNew    []string // those of them that only a new document gets, by $setOnInsert
 	inside   []string // those of them in lists, and lists that elements are taken from
 	whole    bool     // a replacement, or what cannot be told
-	document bson.D   // of a replacement
-	orders   bson.D   // lists that are kept in an order, by it
+	upsert   bool
+	document bson.D // of a replacement
+	orders   bson.D // lists that are kept in an order, by it
 }
 
 // add sums up a command, also what it reads of other collections.
@@ -103,8 +109,10 @@ func (t *traffic) add(c command) {
 		}
 		t.joined(j)
 	}
-	for _, j := range c.gathers {
-		t.gather(j)
+	if _, _, sums := c.joinedTotals(); !sums { // computed has these
+		for _, j := range c.gathers {
+			t.gather(j)
+		}
 	}
 	for _, s := range c.statements {
 		t.writes = append(t.writes, s.write)
@@ -115,11 +123,12 @@ func (t *traffic) add(c command) {
 			t.pushes[p.path] += c.calls
 		}
 		t.count(c, s)
+		t.collect(c, s)
 	}
 	switch c.name {
 	case "delete":
 		t.deletes += c.calls
-		t.removals = append(t.removals, c.removals...)
+		t.removals, t.purges = append(t.removals, c.removals...), append(t.purges, c.purges...)
 	case "insert":
 		documents, _ := at(c.body, "documents").(bson.A)
 		t.inserts += c.calls * int64(max(len(documents), 1))
@@ -146,12 +155,16 @@ func (r *read) project(projection any) {
 		}
 		if list, ok := picked(f); ok {
 			r.picks = append(r.picks, list)
+			r.windows = append(r.windows, inWindow(filterOf(f)))
 		}
 		if no(f.Value) {
 			r.without = append(r.without, f.Key)
 			continue
 		}
 		r.all = false
+		if list := sized(f.Value); list != "" && list != f.Key {
+			r.lengths = append(r.lengths, list)
+		}
 		r.uses = append(r.uses, expressionPaths(f.Value)...)
 		r.uses = append(r.uses, f.Key)
 	}
@@ -172,8 +185,7 @@ func picked(f bson.E) (list string, ok bool) {
 	if len(operator) != 1 {
 		return "", false
 	}
-	filter, _ := operator[0].Value.(bson.D)
-	input, _ := at(filter, "input").(string)
+	input, _ := at(filterOf(f), "input").(string)
 	switch operator[0].Key {
 	case "$elemMatch":
 		return f.Key, true
@@ -181,6 +193,13 @@ func picked(f bson.E) (list string, ok bool) {
 		return strings.TrimPrefix(input, "$"), strings.HasPrefix(input, "$") && !strings.HasPrefix(input, "$$")
 	}
 	return "", false
+}
+
+// filterOf is the $filter of a field.
+func filterOf(f bson.E) bson.D {
+	operator, _ := f.Value.(bson.D)
+	filter, _ := at(operator, "$filter").(bson.D)
+	return filter
 }
 
 // slice reads {list: {$slice: n}}, {list: {$slice: [skip, n]}} and, in a pipeline,
@@ -274,20 +293,25 @@ func aggregation(pipeline bson.A, calls int64) *read {
 func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 	r := &read{calls: calls, all: true}
 	var unwound string // a list of one document, as long as all its elements are there
-	var flat string    // a list whose elements are documents of their own
+	var opened string  // a list whose elements are documents of their own
 	var order bson.D
 	var lists []string // of joined documents
-	one := false
+	one := ""          // the field by which it asks for one document
 	for _, p := range pipeline {
 		name, value := stage(p)
 		switch name {
 		case "$match":
 			r.match = append(r.match, filterPaths(value)...)
 			r.uses = append(r.uses, filterPaths(value)...)
-			one = one || equals(value, "_id")
+			if filter := flat(value); equals(filter, "_id") {
+				one = "_id"
+			} else if len(filter) == 1 && one == "" && equals(filter, filter[0].Key) {
+				one = filter[0].Key
+			}
 			unwound = "" // it may select elements
-			if flat != "" && slices.ContainsFunc(filterPaths(value), func(name string) bool { return strings.HasPrefix(name, flat+".") }) {
-				r.picks = append(r.picks, flat)
+			if opened != "" && slices.ContainsFunc(filterPaths(value), func(name string) bool { return strings.HasPrefix(name, opened+".") }) {
+				r.picks = append(r.picks, opened)
+				r.windows = append(r.windows, windowOfElements(value, opened))
 			}
 		case "$sort":
 			r.uses = append(r.uses, keys(value)...)
@@ -295,17 +319,13 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 		case "$skip", "$sample":
 		case "$limit":
 			if n, ok := number(value); unwound != "" && ok {
-				r.parts = append(r.parts, part{path: unwound, n: n, order: inside(order, unwound)})
+				r.parts = append(r.parts, part{path: unwound, n: n, order: inside(order, unwound), by: strings.TrimPrefix(one, "_id")})
 				unwound = ""
 			}
 		case "$unwind":
-			path, _ := value.(string)
-			if document, ok := value.(bson.D); ok {
-				path, _ = at(document, "path").(string)
-			}
-			flat = strings.TrimPrefix(path, "$")
-			if unwound = ""; one {
-				unwound = flat
+			opened = unwinds(value)
+			if unwound = ""; one != "" {
+				unwound = opened
 			}
 		case "$unset":
 			switch names := value.(type) {
@@ -331,6 +351,7 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 					continue
 				}
 				r.uses = append(r.uses, expressionPaths(f.Value)...)
+				r.windows = append(r.windows, inWindow(filterOf(f)))
 			}
 		case "$lookup":
 			document, _ := value.(bson.D)
@@ -361,11 +382,20 @@ func stages(pipeline bson.A, calls int64, aliases *[]alias) *read {
 	return r
 }
 
+// unwinds is the list of an $unwind.
+func unwinds(value any) string {
+	path, _ := value.(string)
+	if document, ok := value.(bson.D); ok {
+		path, _ = at(document, "path").(string)
+	}
+	return strings.TrimPrefix(path, "$")
+}
+
 // equals reports a filter that asks for one value of a field.
 func equals(filter any, name string) bool {
 	document, _ := filter.(bson.D)
 	value := at(document, name)
-	if operator, ok := value.(bson.D); ok {
+	if operator, ok := value.(bson.D); ok && len(operator) > 0 && strings.HasPrefix(operator[0].Key, "$") {
 		return len(operator) == 1 && operator[0].Key == "$eq"
 	}
 	return value != nil
@@ -478,18 +508,33 @@ func (t *traffic) reads() (n int64) {
 	return n
 }
 
-// cold are the fields at the top that no projected read needs, hot how many such reads
-// there are.
+// cold are the fields at the top that no projected read needs, but for a few that ask by _id, as the page of one document
+// does. Hot is how many projected reads do without them.
 func (c *collection) cold() (names []string, hot int64) {
+	var lists []read
+	all := int64(0)
 	for _, r := range c.finds {
 		if r.projected() {
-			hot += r.calls
+			lists, all = append(lists, r), all+r.calls
 		}
 	}
 	for _, name := range c.tops() {
-		used := slices.ContainsFunc(c.finds, func(r read) bool { return r.names(name) || r.projected() && r.needs(name) })
-		if name != "_id" && !used {
+		alone := int64(0)
+		used := slices.ContainsFunc(c.finds, func(r read) bool {
+			needs := r.names(name) || r.projected() && r.needs(name)
+			if needs && r.projected() && slices.Contains(r.match, "_id") {
+				alone += r.calls
+				return false
+			}
+			return needs
+		})
+		if name != "_id" && !used && float64(alone) <= splitNeed*float64(all) {
 			names = append(names, name)
+		}
+	}
+	for _, r := range lists {
+		if !slices.ContainsFunc(names, r.needs) {
+			hot += r.calls
 		}
 	}
 	slices.Sort(names)
@@ -544,7 +589,8 @@ type want struct {
 	n           int64 // elements at most; 0 not known
 	last        bool
 	order       bson.D
-	kept        bson.D // the order that the writes keep the list in, if the reads rely on it
+	kept        bson.D   // the order that the writes keep the list in, if the reads rely on it
+	by          []string // fields of which no two documents may share a value, if the reads ask for one
 }
 
 // wanted sums up the reads of a list. Parts of another end or order than most reads want are not in the parent: for
@@ -573,6 +619,9 @@ func (t *traffic) wanted(path string) want {
 		case p != nil && of(*p) == usual:
 			w.part += r.calls
 			w.n, w.last, w.order = max(w.n, p.n), p.last, p.order
+			if p.by != "" && !slices.Contains(w.by, p.by) {
+				w.by = append(w.by, p.by)
+			}
 		case !r.counts && r.needs(path):
 			w.whole += r.calls
 		}

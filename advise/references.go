@@ -78,11 +78,7 @@ func (l *looker) referred(c *collection, f field) (out []*collection) {
 	name := path[strings.LastIndex(path, ".")+1:]
 	for _, collection := range slices.Sorted(maps.Keys(l.all)) {
 		other := l.all[collection]
-		kinds := []string{f.kind}
-		if slices.Contains(numbers, f.kind) {
-			kinds = numbers
-		}
-		if other.few() || !other.has("_id", kinds...) || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
+		if other.few() || !other.has("_id", alike(f.kind)...) || !slices.Contains(append([]string{"objectId", "binData", "string"}, numbers...), f.kind) {
 			continue
 		}
 		switch unique := f.kind == "objectId" || f.kind == "binData"; {
@@ -96,6 +92,14 @@ func (l *looker) referred(c *collection, f field) (out []*collection) {
 		return out
 	}
 	return append(out, others...)
+}
+
+// alike are the types whose values equal those of a type.
+func alike(kind string) []string {
+	if slices.Contains(numbers, kind) {
+		return numbers
+	}
+	return []string{kind}
 }
 
 func (l *looker) dangle(ctx context.Context, c *collection, path string, other *collection) error {

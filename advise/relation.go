@@ -11,8 +11,8 @@ import (
 )
 
 // Three rules. One by one: at least relationFinds finds ask for the children of a
-// parent one after the other, relationEach or more for each answer, by references that
-// name an _id in relationFound of the cases. Alone: at least relationAlone reads look for
+// parent one after the other, relationEach or more for each answer, by references of which
+// most name an _id: those that do not are what the package finds. Alone: at least relationAlone reads look for
 // one embedded child by its _id, or get that child alone by another field that no two share, half of the reads of the
 // list or more and as many as its writes, and no _id is there twice or names another document. Growing: a list of references takes half of the bytes
 // or more, over 2 KiB on average, each child stands in one list alone, and $push was seen.
@@ -79,6 +79,11 @@ func (l *looker) relation(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
+	for _, j := range c.joins {
+		if err := l.broken(ctx, c, j); err != nil {
+			return err
+		}
+	}
 	for _, j := range c.gathers {
 		if err := l.together(ctx, c, j); err != nil {
 			return err
@@ -117,7 +122,7 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		return nil
 	}
 	in := l.all[place]
-	refs, err := l.references(ctx, in, o.field, to, relationFound)
+	refs, err := l.references(ctx, in, o.field, to, danglingShare)
 	if err != nil {
 		return l.failed(ctx, err, pattern, in, o.field)
 	}
@@ -559,7 +564,7 @@ func (l *looker) namesBack(ctx context.Context, c, children *collection, path st
 	return "", nil
 }
 
-// akin reports two names that may mean the same: tasks and task_ids. Small integers
+// akin reports two names that may mean the same: tasks and task_ids, or konto and konten. Small integers
 // are in any _id.
 func akin(a, b string) bool {
 	plain := func(s string) string {
@@ -570,5 +575,19 @@ func akin(a, b string) bool {
 		return strings.TrimSuffix(s, "s")
 	}
 	a, b = plain(a), plain(b)
-	return len(a) > 1 && len(b) > 1 && (strings.Contains(a, b) || strings.Contains(b, a))
+	return len(a) > 1 && len(b) > 1 && (strings.Contains(a, b) || strings.Contains(b, a) || inflected(a, b))
+}
+
+// inflected reports two forms of a word: they begin alike, with four letters or more, and end in other letters, one of the
+// shorter form and two of the longer one at most.
+func inflected(a, b string) bool {
+	short, long := []rune(a), []rune(b)
+	if len(short) > len(long) {
+		short, long = long, short
+	}
+	stem := 0
+	for stem < len(short) && short[stem] == long[stem] {
+		stem++
+	}
+	return stem >= 4 && stem >= len(short)-1 && stem >= len(long)-2
 }

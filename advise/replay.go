@@ -336,8 +336,10 @@ func ranging(into string, s span, filter func(id any, from, to time.Time) bson.D
 			}
 			answer, err := cursor.Collect(rows(ctx, id, from, to))
 			for i := range answer {
-				for _, name := range s.ids() {
-					answer[i] = append(answer[i], bson.E{Key: name, Value: equal(c.filter, name)})
+				for _, name := range s.left() {
+					if name != "_id" {
+						answer[i] = append(answer[i], bson.E{Key: name, Value: equal(c.filter, name)})
+					}
 				}
 			}
 			return answer, true, err
@@ -347,14 +349,11 @@ func ranging(into string, s span, filter func(id any, from, to time.Time) bson.D
 
 // bounds are what a find for one series in a range of time asks for.
 func (s span) bounds(c command) (id any, from, to time.Time, ok bool) {
-	if own, ok := c.span(); !ok || c.name != "find" || c.limit != nil || c.skip != nil || own.field() != s.field() || own.at != s.at {
+	several := slices.ContainsFunc(s.ids(), func(name string) bool { return !equals(c.filter, name) })
+	if own, ok := c.span(); !ok || several || c.name != "find" || c.limit != nil || c.skip != nil || own.field() != s.field() || own.at != s.at {
 		return nil, from, to, false
 	}
-	var one bson.D
-	for _, name := range s.ids() {
-		one = append(one, bson.E{Key: name, Value: equal(c.filter, name)})
-	}
-	id = s.of(one)
+	id = s.of(func(name string) any { return equal(c.filter, name) })
 	bounds, _ := at(c.filter, s.at).(bson.D)
 	for _, bound := range bounds {
 		date, ok := bound.Value.(bson.DateTime)
@@ -681,7 +680,7 @@ func totalling(into string, t totals) service {
 		if own, ok := c.totals(); !ok || !own.same(t) {
 			return nil
 		}
-		group := slices.IndexFunc(c.pipeline, func(p any) bool { name, _ := stage(p); return name == "$group" })
+		group := slices.IndexFunc(c.pipeline, func(p any) bool { name, _ := stage(p); return name == "$group" || name == "$count" })
 		filter, behind := t.target(c), c.pipeline[group+1:]
 		if len(behind) == 0 {
 			return bson.D{{Key: "find", Value: into}, {Key: "filter", Value: filter}}

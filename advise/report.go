@@ -70,7 +70,7 @@ type Finding struct {
 	Limit        int64 `json:"limit,omitempty"`
 
 	try    trying   // nil: it cannot be tried
-	takes  string   // the call that takes over documents, where it is not Adopt
+	takes  string   // the call that takes over documents, where it is not Adopt, and of extref its target
 	others []string // collections that it needs besides
 	moves  []string // those of them whose documents it moves
 }

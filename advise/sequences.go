@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -24,15 +25,18 @@ var pause = time.Second // a test lengthens it
 type sent struct {
 	Query
 	client   string
+	pool     string // of connections, where client is one of them
 	at       time.Time
 	returned int64 // documents
 }
 
 // sequences finds loops where answers are not known: finds for one value of one field,
-// again and again, by one client, without a pause and with another read before them.
+// again and again, by one client, without a pause and with another read before them. A pool may give each find of a
+// loop another connection.
 type sequences struct {
 	clients map[string]*client
 	runs    []*run
+	sent    int // commands so far
 }
 
 // client is what a connection sent last.
@@ -54,26 +58,41 @@ type run struct {
 	known   map[string]int64 // finds for a value
 	parents []sent
 	indexes []int // of the queries, one for each find
+	places  []int // of the finds among all commands
+	// connections are those of a pool that sent the finds; nil: one client did.
+	connections map[string]bool
 }
+
+// scattered reports finds of a pool that has another connection for most of them. Otherwise each connection has loops of
+// its own.
+func (r *run) scattered() bool { return 2*len(r.connections) > len(r.indexes) }
 
 func (s *sequences) add(e sent, index int) {
 	if e.client == "" || e.at.IsZero() {
 		return
 	}
+	s.sent++
+	s.by("one "+e.client, e, index, false)
+	if e.pool != "" {
+		s.by("pool "+e.pool, e, index, true)
+	}
+}
+
+// by adds a command to what a client or a pool sent.
+func (s *sequences) by(name string, e sent, index int, pooled bool) {
 	if s.clients == nil || len(s.clients) > clientsKept {
 		s.clients = map[string]*client{}
 	}
-	c := s.clients[e.client]
+	c := s.clients[name]
 	if c == nil || e.at.Sub(c.at) > pause {
 		c = &client{}
-		s.clients[e.client] = c
+		s.clients[name] = c
 	}
 	c.at = e.at
 	key, err := e.Command.IndexErr(0)
 	if err != nil {
 		return
 	}
-	name := key.Key()
 	f, single := askedBy(e.Command)
 	kind := kindOfFind{e.Collection, f.field}
 	same := func(r *run) bool { return kindOfFind{r.find.Collection, r.field} == kind }
@@ -95,8 +114,9 @@ func (s *sequences) add(e sent, index int) {
 		}
 		if i >= 0 {
 			c.open[i].value(f, index)
+			c.open[i].sent(s.sent, e, pooled)
 		}
-	case name == "find", name == "aggregate":
+	case key.Key() == "find", key.Key() == "aggregate":
 		c.open, c.first, c.last = nil, kindOfFind{collection: e.Collection}, kindOfFind{}
 	default:
 		return
@@ -104,6 +124,16 @@ func (s *sequences) add(e sent, index int) {
 	if e.returned > 0 && !slices.ContainsFunc(c.open, func(r *run) bool { return len(r.values) > 1 && same(r) }) {
 		c.parents = append([]sent{e}, c.parents...)
 		c.parents = c.parents[:min(len(c.parents), parentsKept)]
+	}
+}
+
+func (r *run) sent(place int, e sent, pooled bool) {
+	r.places = append(r.places, place)
+	if pooled && r.connections == nil {
+		r.connections = map[string]bool{}
+	}
+	if pooled {
+		r.connections[e.client] = true
 	}
 }
 
@@ -129,12 +159,25 @@ func (r *run) others(given []bson.RawValue) (n int64) {
 	return n
 }
 
+// loops are the runs that may be loops, those of pools first.
+func (s *sequences) loops() []*run {
+	out := slices.DeleteFunc(slices.Clone(s.runs), func(r *run) bool {
+		return len(r.values) < originValues || r.connections != nil && !r.scattered()
+	})
+	slices.SortStableFunc(out, func(a, b *run) int { return cmp.Compare(len(b.connections), len(a.connections)) })
+	return out
+}
+
 // assign gives the finds of each loop an Origin that Look has to prove. Where a log's
 // queries were merged the finds become queries of their own.
 func (s *sequences) assign(queries []Query) []Query {
-	for _, r := range s.runs {
-		if len(r.values) < originValues {
+	taken := map[int]bool{}
+	for _, r := range s.loops() {
+		if slices.ContainsFunc(r.places, func(place int) bool { return taken[place] }) {
 			continue
+		}
+		for _, place := range r.places {
+			taken[place] = true
 		}
 		for i, index := range r.indexes {
 			queries[index].Calls--
@@ -197,19 +240,17 @@ func (l *looker) suspected(ctx context.Context, queries []Query, names []string)
 }
 
 // candidates are the reads whose answer may have given a run its values: those before it,
-// and, up a tree, its own.
+// and, up or down a tree, its own.
 func (r *run) candidates() []sent {
 	all := slices.Clone(r.parents)
-	if r.field == "_id" {
-		own := r.find
-		ids := bson.A{}
-		for _, v := range r.values {
-			ids = append(ids, v)
-		}
-		if command, err := bson.Marshal(bson.D{{Key: "find", Value: own.Collection}, {Key: "filter", Value: d("_id", d("$in", ids))}}); err == nil {
-			own.Command = command
-			all = append(all, own)
-		}
+	own := r.find
+	values := bson.A{}
+	for _, v := range r.values {
+		values = append(values, v)
+	}
+	if command, err := bson.Marshal(bson.D{{Key: "find", Value: own.Collection}, {Key: "filter", Value: d(r.field, d("$in", values))}}); err == nil {
+		own.Command = command
+		all = append(all, own)
 	}
 	return slices.DeleteFunc(all, func(p sent) bool { return p.Database != r.find.Database })
 }
@@ -239,10 +280,10 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 	if err != nil {
 		return Origin{}, err
 	}
-	// A way up takes each value but the first from the answer before.
+	// A way up or down takes each value but the first from an answer before.
 	same := parent.Collection == r.find.Collection
 	all := len(r.values)
-	if same && r.field == "_id" {
+	if same {
 		all--
 	}
 	var found []Origin
@@ -258,15 +299,33 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 		if n < all {
 			o.Others = r.others(given)
 		}
-		if float64(n) >= originShare*float64(all) && min(all, originValues-1) <= n && returned(o.Path) && !(same && r.field == "_id" && o.Path == "_id") {
+		if float64(n) >= originShare*float64(all) && min(all, originValues-1) <= n && returned(o.Path) && !(same && o.Path == r.field) {
 			found = append(found, o)
 		}
 	}
-	small := slices.ContainsFunc(r.values, small)
-	if len(found) != 1 || small && !same && !akin(found[0].Path, r.find.Collection) && !(found[0].Path == "_id" && akin(r.field, parent.Collection)) {
+	if len(found) != 1 {
 		return Origin{}, nil
 	}
-	return found[0], nil
+	from := found[0]
+	chance := slices.ContainsFunc(r.values, small) && !same && !akin(from.Path, r.find.Collection) && !(from.Path == "_id" && akin(r.field, parent.Collection))
+	if !chance {
+		return from, nil
+	}
+	all, err = l.different(ctx, parent, from.Path)
+	if err != nil || all != len(r.values) || all < wholeValues {
+		return Origin{}, err
+	}
+	return from, nil
+}
+
+// different is how many values a field of a read's documents has.
+func (l *looker) different(ctx context.Context, parent sent, path string) (int, error) {
+	pipeline, _, _ := again(parent)
+	batch, err := l.aggregate(ctx, parent.Collection, append(pipeline, d("$unwind", "$"+path), d("$group", d("_id", "$"+path)), d("$count", "n")))
+	if err != nil || len(batch) == 0 {
+		return 0, err
+	}
+	return int(integer(batch[0], "n")), nil
 }
 
 // again is the part of a read that chooses its documents, as stages, and which fields of these it returned.

@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
 )
 
 // The rule: documents of less than seriesBytes with a date that are read by ranges of that date for one value of another field, at least seriesReads times and in
 // most reads; on average seriesEach documents or more have that value, seriesDense or more
 // in a day or a month; nothing refers to their _id. Numbers alone are for series, which packs them, if no write to single
 // ones was seen; what has texts alone or something nested is for bucket, and so is what is updated or deleted by series and
-// time, or by _id, once for each bucketReads reads at most, and what is searched in a range by other fields besides.
+// time, or by _id, once for each bucketReads reads at most, what is upserted by series and time or an ID of its own, and what
+// is searched in a range by other fields besides. Times may be numbers since 1970 or text, of which Adopt makes dates, and reads
+// of the newest ones count as others of a range.
 const (
 	seriesBytes = 300
 	seriesReads = 10
@@ -38,14 +42,56 @@ type span struct {
 	id, at string
 	calls  int64
 	more   []string // fields beside id that one value is asked of, too, by name
-	form   string   // of the times, where they are no dates
+	form   form     // of the times
+	newest bool     // no range is asked for, but the first ones in the order of at
+	upsert string   // the field by which upserts tell a measurement from others of the series
+}
+
+// form is how times are stored.
+type form struct {
+	name   string // "" for dates
+	number int64  // milliseconds in one, if times are numbers
+}
+
+var (
+	milliseconds = form{"milliseconds since 1970", 1}
+	seconds      = form{"seconds since 1970", 1000}
+	textual      = form{name: "text"}
+)
+
+// date is the expression of the date.
+func (f form) date(path string) any {
+	value := any("$" + path)
+	if f.number > 1 {
+		value = d("$multiply", bson.A{value, f.number})
+	}
+	if f.name == "" {
+		return value
+	}
+	if f.number > 0 { // $convert makes dates of longs alone
+		value = d("$convert", bson.D{{Key: "input", Value: value}, {Key: "to", Value: "long"}, {Key: "onError", Value: nil}})
+	}
+	return d("$convert", bson.D{{Key: "input", Value: value}, {Key: "to", Value: "date"}, {Key: "onError", Value: nil}})
+}
+
+// of is the time of a value, as the code does that is printed.
+func (f form) of(v bson.RawValue) (time.Time, error) {
+	n, isNumber := v.AsInt64OK()
+	text, isText := v.StringValueOK()
+	switch {
+	case f.number > 0 && isNumber:
+		return time.UnixMilli(n * f.number), nil
+	case f.number == 0 && isText:
+		return time.Parse(time.RFC3339, text)
+	}
+	return time.Time{}, fmt.Errorf("%w: %s is no time", mongopatterns.ErrInvalid, v.Type)
 }
 
 // spans are what reads ask for: {sensor: 7, at: {$gte: …, $lt: …}}.
 func (t *traffic) span(c command) {
 	if s, ok := c.span(); ok {
 		i := slices.IndexFunc(t.spans, func(o span) bool {
-			return o.id == s.id && o.at == s.at && slices.Equal(o.more, s.more) && o.form == s.form
+			return o.id == s.id && o.at == s.at && slices.Equal(o.more, s.more) && o.form == s.form && o.newest == s.newest
 		})
 		if i < 0 {
 			i, t.spans = len(t.spans), append(t.spans, s)
@@ -59,6 +105,8 @@ func (c command) span() (s span, ok bool) {
 	for _, f := range c.filter {
 		condition, _ := f.Value.(bson.D)
 		switch {
+		case oneOf(condition):
+			ids = append(ids, f.Key)
 		case len(condition) > 0 && at(condition, "$gte") == nil && at(condition, "$gt") == nil && at(condition, "$eq") == nil:
 			return s, false
 		case equals(c.filter, f.Key):
@@ -69,6 +117,12 @@ func (c command) span() (s span, ok bool) {
 			s.at, s.form = f.Key, timeForm(condition[0].Value)
 		}
 	}
+	if s.at == "" && positive(c.limit) {
+		i := slices.IndexFunc(c.sort, func(key bson.E) bool { return !slices.Contains(ids, key.Key) })
+		if i >= 0 {
+			s.at, s.newest = c.sort[i].Key, true
+		}
+	}
 	if len(ids) == 0 || s.at == "" || slices.Contains(ids, "_id") {
 		return s, false
 	}
@@ -77,25 +131,46 @@ func (c command) span() (s span, ok bool) {
 	return s, true
 }
 
+// oneOf reports {$in: […]}: several series are read as one is.
+func oneOf(condition bson.D) bool {
+	_, list := at(condition, "$in").(bson.A)
+	return len(condition) == 1 && list
+}
+
 // ids are the fields that tell a series.
 func (s span) ids() []string { return append([]string{s.id}, s.more...) }
 
 // text names them.
 func (s span) text() string { return strings.Join(s.ids(), " and ") }
 
-// field is the one of the package: a document, if several tell a series.
-func (s span) field() string { return strings.Join(s.ids(), "_") }
+// field is the one of the package, at the top: a document, if several tell a series.
+func (s span) field() string { return plain(strings.Join(s.ids(), "_")) }
+
+// plain is a name at the top for a path.
+func plain(path string) string { return strings.ReplaceAll(path, ".", "_") }
 
 // value is a series, as an expression.
-func (s span) value() any {
+func (s span) value() any { return s.of(func(name string) any { return "$" + name }) }
+
+// of is a series by what its fields hold.
+func (s span) of(field func(name string) any) any {
 	if len(s.more) == 0 {
-		return "$" + s.id
+		return field(s.id)
 	}
 	var out bson.D
 	for _, name := range s.ids() {
-		out = append(out, bson.E{Key: name, Value: "$" + name})
+		out = append(out, bson.E{Key: plain(name), Value: field(name)})
 	}
 	return out
+}
+
+// left are the fields at the top that a measurement does not keep: those of the series, and _id unless it tells an upsert.
+func (s span) left() []string {
+	out := slices.DeleteFunc(s.ids(), func(name string) bool { return strings.Contains(name, ".") })
+	if s.upsert == "_id" {
+		return out
+	}
+	return append([]string{"_id"}, out...)
 }
 
 // key is the Go type of a series, and what its values speak against.
@@ -159,33 +234,50 @@ func (l *looker) values(c *collection, all []string) []string {
 	return out
 }
 
-var isoText = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
+// isoText is what time.Parse reads as RFC3339.
+const isoText = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?(Z|[+-]\d\d:\d\d)$`
+
+var iso = regexp.MustCompile(isoText)
 
 // timeForm is what a bound is that looks like a time, and is no date.
-func timeForm(bound any) string {
+func timeForm(bound any) form {
 	text, _ := bound.(string)
 	n, _ := number(bound)
 	switch {
-	case isoText.MatchString(text):
-		return "text"
+	case iso.MatchString(text):
+		return textual
 	case n >= 1e12 && n < 1e13:
-		return "milliseconds since 1970"
+		return milliseconds
 	case n >= 1e9 && n < 1e10:
-		return "seconds since 1970"
+		return seconds
 	}
-	return ""
+	return form{}
+}
+
+// timed reports times of a form, at least as many as may be references: others are dirty.
+func (l *looker) timed(ctx context.Context, c *collection, s span) (bool, error) {
+	one := d("$isNumber", "$"+s.at)
+	if s.form == textual {
+		one = d("$and", bson.A{d("$eq", bson.A{d("$type", "$"+s.at), "string"}), d("$regexMatch", bson.D{{Key: "input", Value: "$" + s.at}, {Key: "regex", Value: isoText}})})
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "times", Value: d("$sum", d("$cond", bson.A{one, 1, 0}))}})})
+	if err != nil || len(batch) == 0 {
+		return false, err
+	}
+	return float64(integer(batch[0], "times")) >= (1-dirtyShare)*float64(integer(batch[0], "all")), nil
 }
 
 func (l *looker) series(ctx context.Context, c *collection) error {
 	for _, s := range c.spans {
-		switch {
-		case s.calls < seriesReads && !c.has(s.at, "date"):
-		case c.has(s.at, "date"):
-			if err := l.measured(ctx, c, s); err != nil {
-				return err
-			}
-		case s.form != "":
-			l.not("series", c.name, s.at, "the times are "+s.form+", and the packages need dates, as $toDate makes them")
+		dates := c.has(s.at, "date")
+		if s.newest || !dates && (s.form == form{} || s.calls < seriesReads) {
+			continue
+		}
+		if dates {
+			s.form = form{}
+		}
+		if err := l.measured(ctx, c, s); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -196,27 +288,31 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	numbers := slices.ContainsFunc(c.fields, func(f field) bool {
 		return !slices.Contains(s.ids(), f.path) && f.path != s.at && f.path != "_id" && slices.Contains([]string{"int", "long", "double", "decimal"}, f.kind)
 	})
+	s.upsert = c.upserted(s)
 	edits, others := c.edits(s)
-	searches := c.searches(s)
-	if s.calls < searches || float64(s.calls) >= seriesShare*float64(c.reads()) { // the reads are of another series, or most of this one alone
+	searches, newest := c.searches(s), c.ofNewest(s)
+	if s.calls < searches || float64(s.calls+newest) >= seriesShare*float64(c.reads()) { // the reads are of another series, or most of this one alone
 		searches = 0
 	}
 	s.calls += searches
-	pattern, packed := "series", numbers && !nested && edits+searches == 0
+	pattern, packed := "series", numbers && !nested && edits+searches == 0 && s.upsert == ""
 	if !packed {
 		pattern = "bucket"
 	}
 	switch {
-	case strings.Contains(s.field()+s.at, "."):
-		l.not(pattern, c.name, s.at, "the fields are inside a subdocument; the package takes fields at the top")
+	case len(c.multikey(s.at)) > 0 || slices.ContainsFunc(s.ids(), func(name string) bool { return len(c.multikey(name)) > 0 }):
+		l.not(pattern, c.name, s.at, "some documents have an array there")
 		return nil
-	case len(s.more) > 0 && c.has(s.field()):
+	case s.form.name != "" && strings.Contains(s.at, "."):
+		l.not(pattern, c.name, s.at, "the times are "+s.form.name+" inside a subdocument, and the packages need dates, as $toDate makes them")
+		return nil
+	case s.field() != s.id && c.has(s.field()):
 		l.not(pattern, c.name, s.at, "documents have a field "+s.field()+", as the series would be called")
 		return nil
 	case c.mean() >= seriesBytes:
 		l.not(pattern, c.name, s.at, fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
 		return nil
-	case s.calls < seriesReads || float64(s.calls) < seriesShare*float64(c.reads()):
+	case s.calls < seriesReads || float64(s.calls+newest) < seriesShare*float64(c.reads()):
 		l.not(pattern, c.name, s.at, fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.text()))
 		return nil
 	case others > 0:
@@ -232,6 +328,13 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	}
 	if by != "" {
 		l.not(pattern, c.name, s.at, by+" has references to the _id, which measurements in a block or bucket no longer have")
+		return nil
+	}
+	switch why, err := l.misplaced(ctx, c, s); {
+	case err != nil:
+		return l.failed(ctx, err, pattern, c, s.at)
+	case why != "":
+		l.not(pattern, c.name, s.at, why)
 		return nil
 	}
 	check, err := l.check(ctx, bson.D{
@@ -250,7 +353,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		return nil
 	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$group", bson.D{{Key: "_id", Value: s.value()}, {Key: "first", Value: d("$min", "$"+s.at)}, {Key: "last", Value: d("$max", "$"+s.at)}}),
+		d("$group", bson.D{{Key: "_id", Value: s.value()}, {Key: "first", Value: d("$min", s.form.date(s.at))}, {Key: "last", Value: d("$max", s.form.date(s.at))}}),
 		d("$match", d("first", d("$type", "date"))),
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "time", Value: d("$sum", d("$subtract", bson.A{"$last", "$first"}))}}),
 	})
@@ -321,9 +424,9 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 			Low: least, High: max(c.size-c.count-sums, least), Before: c.size,
 			Unit: "bytes", What: "of the documents; those of an index on " + s.text() + " and " + s.at + " besides",
 		},
-		Code: seriesCode(c, s, key, window, values), Adopt: measurementsAdoption(c, s, true), try: trySeries(c, s, window, values),
+		Code: seriesCode(c, s, key, window, values), Adopt: measurementsAdoption(c, s, key, true), try: trySeries(c, s, window, values),
 		Check: check,
-		Against: append(against,
+		Against: append(append(against, s.form.against()...),
 			"Each of Values takes some 100 B of each document: leave out what nobody adds up.",
 			"The rate of new measurements matters: those that come one by one need a Gatherer, which loses the last seconds if the process ends.",
 			"MongoDB's own time-series collections need no library; try these first.",
@@ -334,11 +437,86 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	return nil
 }
 
+// against says what speaks against times that are no dates.
+func (f form) against() []string {
+	if f.name == "" {
+		return nil
+	}
+	return []string{"The times are " + f.name + ": Adopt makes dates of them, and every read and write must do so, too."}
+}
+
+// misplaced says why measurements have no place: their times do not become dates, or what they are upserted by does not tell
+// them from each other.
+func (l *looker) misplaced(ctx context.Context, c *collection, s span) (why string, err error) {
+	if s.form.name != "" {
+		if ok, err := l.timed(ctx, c, s); err != nil || !ok {
+			return "the times are " + s.form.name + ", of which some make no dates, and the packages need dates", err
+		}
+	}
+	if s.upsert == "" || s.upsert == "_id" {
+		return "", nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$group", bson.D{{Key: "_id", Value: bson.D{{Key: "series", Value: s.value()}, {Key: "id", Value: "$" + s.upsert}}}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$match", d("n", d("$gt", 1))), d("$limit", 1),
+	})
+	if len(batch) > 0 {
+		why = "several documents of one " + s.text() + " have the same " + s.upsert + ", by which they are upserted"
+	}
+	return why, err
+}
+
+// ofNewest is how many reads ask for the newest or oldest ones of a series.
+func (t *traffic) ofNewest(s span) (n int64) {
+	for _, o := range t.spans {
+		if o.newest && o.at == s.at && slices.Equal(o.ids(), s.ids()) {
+			n += o.calls
+		}
+	}
+	return n
+}
+
+// upserted is the field by which upserts find a measurement of a series: its time, _id or an ID of its own; "" if there are
+// none.
+func (t *traffic) upserted(s span) string {
+	for _, w := range t.writes {
+		if id := w.upserts(s); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// upserts is the field by which a write inserts a measurement unless it is there, as a device sends it again after a lost
+// answer. The write sets what of series and time its filter lacks, and leaves the rest of these as it is.
+func (w write) upserts(s span) (id string) {
+	if !w.upsert || w.whole {
+		return ""
+	}
+	for _, f := range w.by {
+		switch {
+		case !equals(w.by, f.Key) || !w.keeps(f.Key):
+			return ""
+		case slices.Contains(s.ids(), f.Key):
+		case id != "":
+			return ""
+		default:
+			id = f.Key
+		}
+	}
+	for _, name := range append(s.ids(), s.at) {
+		if at(w.by, name) == nil && !slices.Contains(w.sets, name) {
+			return ""
+		}
+	}
+	return id
+}
+
 // searches are the reads of a range of a series that ask for one value of other fields besides.
 func (t *traffic) searches(s span) (n int64) {
 	for _, o := range t.spans {
 		within := !slices.ContainsFunc(s.ids(), func(name string) bool { return !slices.Contains(o.ids(), name) })
-		if o.at == s.at && within && len(o.ids()) > len(s.ids()) {
+		if !o.newest && o.at == s.at && within && len(o.ids()) > len(s.ids()) {
 			n += o.calls
 		}
 	}
@@ -346,7 +524,7 @@ func (t *traffic) searches(s span) (n int64) {
 }
 
 // edits is how many updates and deletes are of the one document of a series and a time, or of one _id, and leave it in its
-// place, and how many other writes change documents.
+// place, and how many other writes change documents. Upserts of new ones are neither.
 func (c *collection) edits(s span) (edits, others int64) {
 	place := append(s.ids(), s.at)
 	single := func(w write) bool {
@@ -362,14 +540,31 @@ func (c *collection) edits(s span) (edits, others int64) {
 			edits, others = edits+w.calls, others-w.calls
 		}
 	}
+	for _, w := range c.purges {
+		if w.expires(s) {
+			others -= w.calls
+		}
+	}
 	for _, w := range c.writes {
-		if single(w) {
+		switch {
+		case s.upsert != "" && w.upserts(s) == s.upsert:
+		case single(w):
 			edits += w.calls
-		} else {
+		default:
 			others += w.calls
 		}
 	}
 	return edits, others
+}
+
+// expires reports a delete of all measurements before a time, of one series or all: packed ones expire by windows.
+func (w write) expires(s span) bool {
+	before := slices.DeleteFunc(slices.Clone(w.by), func(f bson.E) bool { return slices.Contains(s.ids(), f.Key) && equals(w.by, f.Key) })
+	if len(before) != 1 || before[0].Key != s.at {
+		return false
+	}
+	condition, _ := before[0].Value.(bson.D)
+	return len(condition) == 1 && (condition[0].Key == "$lt" || condition[0].Key == "$lte")
 }
 
 // keeps reports a write that leaves the value of a field as its filter has it.
@@ -396,9 +591,9 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
 		{Key: "pipeline", Value: bson.A{
-			d("$match", d(s.at, d("$type", "date"))),
+			d("$match", d("$expr", d("$eq", bson.A{d("$type", s.form.date(s.at)), "date"}))),
 			d("$group", bson.D{
-				{Key: "_id", Value: bson.D{{Key: "series", Value: s.value()}, {Key: "window", Value: d("$dateToString", bson.D{{Key: "date", Value: "$" + s.at}, {Key: "format", Value: format}})}}},
+				{Key: "_id", Value: bson.D{{Key: "series", Value: s.value()}, {Key: "window", Value: d("$dateToString", bson.D{{Key: "date", Value: s.form.date(s.at)}, {Key: "format", Value: format}})}}},
 				{Key: "n", Value: d("$sum", 1)},
 			}),
 			d("$group", bson.D{
@@ -419,6 +614,9 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 	if edits > 0 {
 		against = append(against, "Replace and Delete take the series and the time of an event, which its _id alone does not tell.")
 	}
+	if s.upsert != "" {
+		against = append(against, "An upsert becomes an append, which leaves an event as it is whose "+s.upsert+" is stored already.")
+	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: s.at,
 		Summary: fmt.Sprintf("%s documents of %s on average are events: %d of %d reads take a range of %s for one %s, and %s of single ones were seen. "+
@@ -438,9 +636,9 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 			Low: documents - 2*check.Answer, High: documents - check.Answer, Before: documents,
 			Unit: "documents", What: "and as many keys of each index",
 		},
-		Code: bucketCode(c, s, key, window), Adopt: measurementsAdoption(c, s, false), try: tryBucket(c, s, window),
+		Code: bucketCode(c, s, key, window), Adopt: measurementsAdoption(c, s, key, false), try: tryBucket(c, s, window),
 		Check: check,
-		Against: append(against,
+		Against: append(append(against, s.form.against()...),
 			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",
 			"Queries by other fields find buckets, not events, and an event is changed inside its array, by Replace.",
 			noReferences,

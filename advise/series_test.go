@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
@@ -191,5 +192,127 @@ func TestCollectionsOfThisLibrary(t *testing.T) {
 	}
 	if notes := strings.Join(about(report, "gym_locks"), "; "); strings.Contains(notes, "has the name of") {
 		t.Errorf("%s", notes)
+	}
+}
+
+// A series may be told by fields of a subdocument, and times may be numbers or text, of which Adopt makes dates.
+func TestSeriesOfOtherForms(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+		at := begin.Add(time.Duration(i) * time.Minute)
+		mixed := any(at.Format(time.RFC3339))
+		if i%5 == 0 {
+			mixed = at.Format("2 Jan 2006")
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "sensor", Value: i % 3}, {Key: "meta", Value: bson.D{{Key: "sensor", Value: fmt.Sprint("s", i%3)}, {Key: "hall", Value: i % 2}}},
+			{Key: "at", Value: at}, {Key: "ms", Value: at.UnixMilli()}, {Key: "s", Value: int32(at.Unix())}, {Key: "iso", Value: at.Format(time.RFC3339)}, {Key: "mixed", Value: mixed}, {Key: "v", Value: i}}
+	}))
+	date := `{"$gte": {"$date": "2026-01-01T01:00:00Z"}, "$lt": {"$date": "2026-01-01T02:00:00Z"}}`
+	for _, test := range []struct{ filter, finding, note string }{
+		{`{"meta.sensor": "s1", "at": ` + date + `}`, "bucket:readings.at", ""},
+		{`{"meta.sensor": "s1", "meta.hall": 1, "at": ` + date + `}`, "bucket:readings.at", ""},
+		{`{"sensor": 1, "ms": {"$gte": 1767229200000, "$lt": 1767232800000}}`, "bucket:readings.ms", ""},
+		{`{"sensor": 1, "s": {"$gte": 1767229200}}`, "bucket:readings.s", ""},
+		{`{"sensor": 1, "iso": {"$gte": "2026-01-01T01:00:00Z"}}`, "bucket:readings.iso", ""},
+		{`{"sensor": 1, "mixed": {"$gte": "2026-01-01T01:00:00Z"}}`, "", "of which some make no dates"},
+		{`{"sensor": 1, "v": {"$gte": 100}}`, "", ""},
+	} {
+		if scale.Third(test.filter) {
+			tried(t, db, said(t, db, sends(t, 30, `{"find": "readings", "filter": `+test.filter+`}`), test.finding, "readings", test.note))
+		}
+	}
+}
+
+// An upsert by a series and its time, or by an ID, is an event that is sent twice. The newest ones are read as well.
+func TestMeasurementsThatAreUpserted(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: fmt.Sprint("r", i)}, {Key: "sensor", Value: i % 3}, {Key: "seq", Value: i / 3}, {Key: "shift", Value: i / 100},
+			{Key: "at", Value: begin.Add(time.Duration(i/3) * time.Minute)}, {Key: "v", Value: i}}
+	}))
+	reads := sends(t, 40, `{"find": "readings", "filter": {"sensor": 1, "at": {"$gte": {"$date": "2026-01-01T01:00:00Z"}}}}`,
+		`{"find": "readings", "filter": {"sensor": 1}, "sort": {"at": -1}, "limit": 1}`)
+	tried(t, db, said(t, db, reads, "series:readings.at", "readings", ""))
+	const at = `{"$date": "2026-02-01T01:00:00Z"}`
+	for _, test := range []struct{ q, u, code, note string }{
+		{`{"sensor": 1, "at": ` + at + `}`, `{"$set": {"v": 3}}`, "at", ""},
+		{`{"sensor": 1, "seq": 700}`, `{"$set": {"at": ` + at + `, "v": 3}}`, "seq", ""},
+		{`{"_id": "r700"}`, `{"$setOnInsert": {"sensor": 1, "at": ` + at + `, "v": 3}}`, "_id", ""},
+		{`{"sensor": 1, "shift": 3}`, `{"$set": {"at": ` + at + `}}`, "", "have the same shift"},
+		{`{"sensor": 1, "seq": 700}`, `{"$set": {"v": 3}}`, "", "updates or deletes of other documents"},
+	} {
+		if !scale.Third(test.q + test.u) {
+			continue
+		}
+		upserts := sends(t, 100, `{"update": "readings", "updates": [{"q": `+test.q+`, "u": `+test.u+`, "upsert": true}]}`)
+		finding := ""
+		if test.code != "" {
+			finding = "bucket:readings.at"
+		}
+		report := said(t, db, append(upserts, reads...), finding, "readings", test.note)
+		if tried(t, db, report); test.code != "" && (len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Code, fmt.Sprintf("IDField:     %q", test.code))) {
+			t.Errorf("%s: %v", test.code, report.Findings)
+		}
+	}
+}
+
+// Measurements that are pushed to a list without an end are a series of their document. Lists of comments, which are read whole,
+// and lists that something else writes as well are none.
+func TestMeasurementsInLists(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, name := range []string{"devices", "rooms", "mixed"} {
+		insert(t, db.Collection(name), times(100, func(i int) bson.D {
+			list := bson.A{}
+			for n := range 120 {
+				at := begin.Add(time.Duration(n) * time.Minute)
+				if n == 7 {
+					at = begin.Add(-time.Hour) // came late
+				}
+				e := bson.D{{Key: "at", Value: at}, {Key: "v", Value: n}}
+				switch name {
+				case "rooms":
+					e = append(e, bson.E{Key: "by", Value: "x"})
+				case "mixed":
+					e = append(e, bson.E{Key: "until", Value: at})
+				}
+				list = append(list, e)
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}, {Key: "of", Value: i % 9}, {Key: "list", Value: list}}
+		}))
+	}
+	push := func(name, update string) []advise.Query {
+		return sends(t, 20, `{"update": "`+name+`", "updates": [{"q": {"_id": 7}, "u": `+update+`}]}`)
+	}
+	const one, at = `{"$push": {"list": {"at": 3, "v": 3}}}`, `{"$date": "2026-01-01T01:00:00Z"}`
+	filtered := `{"aggregate": "rooms", "pipeline": [{"$match": {"_id": 7}}, {"$project": {"list": {"$filter": {"input": "$list", "as": "e", "cond": {"$and": [{"$gte": ["$$e.at", ` + at + `]}, {"$lt": ["$$e.at", ` + at + `]}]}}}}}]}`
+	unwound := `{"aggregate": "rooms", "pipeline": [{"$match": {"_id": 7}}, {"$unwind": "$list"}, {"$match": {"list.at": {"$gte": ` + at + `}}}]}`
+	for _, test := range []struct{ name, update, read, finding, note string }{
+		{"devices", one, `{"find": "devices", "filter": {"_id": 7}}`, "series:devices.list", ""},
+		{"devices", one, `{"find": "devices", "filter": {"of": 7}, "projection": {"name": 1}}`, "series:devices.list", ""},
+		{"rooms", one, filtered, "series:rooms.list", ""},
+		{"rooms", one, unwound, "series:rooms.list", ""},
+		{"rooms", one, `{"find": "rooms", "filter": {"_id": 7}}`, "", "0 reads take a range of at in the list"},
+		{"devices", `{"$pull": {"list": {"v": 3}}}`, `{"find": "devices", "filter": {"_id": 7}}`, "", "other updates than $push"},
+		{"mixed", one, `{"find": "mixed", "filter": {"_id": 7}}`, "", "no list is longer"},
+	} {
+		if !scale.Third(test.update + test.read) {
+			continue
+		}
+		queries := append(push(test.name, test.update), sends(t, 30, test.read)...)
+		if test.update != one {
+			queries = append(queries, push(test.name, one)...)
+		}
+		if report := said(t, db, queries, test.finding, test.name, test.note); test.read == filtered || strings.Contains(test.read, "projection") {
+			tried(t, db, report)
+		}
 	}
 }

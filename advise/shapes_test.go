@@ -336,25 +336,29 @@ func TestLoopsAmongStrangers(t *testing.T) {
 			}
 		}, ""},
 	} {
-		var log strings.Builder
-		test.send(func(command bson.D) {
-			at = at.Add(time.Millisecond)
-			raw, err := bson.MarshalExtJSON(command, false, false)
+		for _, connections := range []int{1, 20} { // of a pool, one after the other
+			var log strings.Builder
+			sent := 0
+			test.send(func(command bson.D) {
+				at = at.Add(time.Millisecond)
+				raw, err := bson.MarshalExtJSON(command, false, false)
+				testkit.OK(t, err)
+				fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn%d", "attr": {"type": "command", "remote": "10.0.0.7:%d", "nreturned": 10, "ns": %q, "command": %s}}`+"\n",
+					at.Format(time.RFC3339Nano), sent%connections, sent%connections, db.Name()+"."+command[0].Value.(string), raw)
+				sent++
+			})
+			queries, err := advise.Log(strings.NewReader(log.String()))
 			testkit.OK(t, err)
-			fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn7", "attr": {"type": "command", "nreturned": 10, "ns": %q, "command": %s}}`+"\n",
-				at.Format(time.RFC3339Nano), db.Name()+"."+command[0].Value.(string), raw)
-		})
-		queries, err := advise.Log(strings.NewReader(log.String()))
-		testkit.OK(t, err)
-		var got []string
-		for _, s := range look(t, db, unhurried(queries)).Shapes {
-			if s.Kind == "loop" {
-				text, _, _ := strings.Cut(s.String(), "; not ")
-				got = append(got, text)
+			var got []string
+			for _, s := range look(t, db, unhurried(queries)).Shapes {
+				if s.Kind == "loop" {
+					text, _, _ := strings.Cut(s.String(), "; not ")
+					got = append(got, text)
+				}
 			}
-		}
-		if strings.Join(got, "\n") != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+			if strings.Join(got, "\n") != test.want {
+				t.Errorf("%s, %d connections: %q, want %q", test.name, connections, got, test.want)
+			}
 		}
 	}
 }

@@ -72,6 +72,16 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; it is written more often (%d) than a part of it is read (%d), and a new element takes 3 round trips", large, writes, want.part))
 		return nil
 	}
+	for _, key := range want.by {
+		unique, err := l.unique(ctx, c, key)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, a.path)
+		}
+		if !unique || len(c.multikey(key)) > 0 {
+			l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take a part of the lists of all documents with one %s together", large, key))
+			return nil
+		}
+	}
 	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: d("$sum", d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0}))}}
 	stored, order := want.order == nil, want.kept // reads take the elements as they are stored, or as the writes sort them
 	relied := "the order by " + page{sort: order}.order() + " that the writes sort them in"

@@ -13,7 +13,7 @@ import (
 // The rule: at least treeReads $graphLookups of a collection in itself, or walks of finds, climb or descend
 // by one field, at least as many as its writes, which names an _id in treeFound of the documents that have it, with
 // more than one child a parent on average, and three levels or more. The field may be a list of children instead, each of
-// which is in one list alone.
+// which is in one list alone, or in several without a circle: as many nodes have no children as have no parent then, at least.
 const (
 	treeReads = 10
 	treeFound = 0.95
@@ -141,6 +141,9 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	case links.named == 0:
 		l.not(pattern, c.name, g.field, "no document has a parent there")
 		return nil
+	case float64(links.arrays) >= treeFound*float64(links.named): // up these lists is down the tree
+		g.subtrees, g.paths = g.subtrees+g.paths, 0
+		return l.descend(ctx, c, g)
 	case float64(links.arrays) > dirtyShare*float64(links.named):
 		l.not(pattern, c.name, g.field, links.astray()+": a graph, not a tree")
 		return nil
@@ -223,12 +226,21 @@ func (l *looker) descend(ctx context.Context, c *collection, g climbs) error {
 		return l.failed(ctx, err, pattern, c, g.field)
 	}
 	named, found, inner := check.figure("named"), check.figure("found"), check.figure("inner")
+	graph, alone := check.Answer < named, "each in one list alone"
+	if graph {
+		alone = "some in several lists, without a circle"
+		acyclic, err := l.acyclic(ctx, c, g.field, c.count-found)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, g.field)
+		}
+		if !acyclic {
+			l.not(pattern, c.name, g.field, fmt.Sprintf("%s of %s name a document that another names, too: a graph, not a tree", group(named-check.Answer), many(named, "reference")))
+			return nil
+		}
+	}
 	switch {
-	case check.Answer < named:
-		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of %s name a document that another names, too: a graph, not a tree", group(named-check.Answer), many(named, "reference")))
-		return nil
-	case float64(found) < treeFound*float64(named):
-		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of the references name no document", share(named-found, named)))
+	case float64(found) < treeFound*float64(check.Answer):
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of the references name no document", share(check.Answer-found, check.Answer)))
 		return nil
 	case found >= c.count:
 		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")
@@ -237,28 +249,51 @@ func (l *looker) descend(ctx context.Context, c *collection, g climbs) error {
 		l.not(pattern, c.name, g.field, "has two levels: one query gives the children")
 		return nil
 	}
+	levels := "The query is a $graphLookup, which reads level by level; Convert to AncestorArray makes a subtree one range of an index."
+	if graph {
+		levels = "The query is a $graphLookup, which reads level by level; the package refuses circles, and dirty lists with one are Remaining."
+	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: g.field,
-		Summary: fmt.Sprintf("The lists of %s name %s (counted), each in one list alone, in three levels or more; %s seen went down by finds for one after the other. "+
-			"With the package one query gives a subtree.", g.field, many(check.Answer, "document"), many(g.subtrees, "read")),
+		Summary: fmt.Sprintf("The lists of %s name %s (counted), %s, in three levels or more; %s seen went down, by $graphLookup or by finds for one after the other. "+
+			"With the package one query gives a subtree.", g.field, many(check.Answer, "document"), alone, many(g.subtrees, "read")),
 		Sure: "counted: references; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", c.count, kept},
 			{"documents that a list names", check.Answer, counted},
 			{"of them with children", inner, counted},
-			{"references that name no document", named - found, counted},
+			{"of the documents that a list names, those that do not exist", check.Answer - found, counted},
 			{"reads of a subtree", g.subtrees, seen},
 		},
 		Saving: Interval{What: "a read takes one query instead of one for each document, of as many documents; what that is worth, -try shows"},
-		Code:   l.childrenCode(ctx, c, g.field), try: tryChildren(c, g.field),
+		Code:   l.childrenCode(ctx, c, g.field, graph), try: tryChildren(c, g.field, graph),
 		Check: check,
 		Against: []string{
-			"The query is a $graphLookup, which reads level by level; Convert to AncestorArray makes a subtree one range of an index.",
+			levels,
 			"Other programs that insert or move must change together with this one.",
 			"One find by $in for each level may be enough, and needs no package.",
 		},
 	})
 	return nil
+}
+
+// acyclic reports lists of children without a circle, of a collection that is small enough to follow all of them. As many
+// nodes as no list names have no children, or more: otherwise the lists name parents.
+func (l *looker) acyclic(ctx context.Context, c *collection, field string, roots int64) (bool, error) {
+	if c.count > wholeCount {
+		return false, nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$project", d("to", "$"+field)),
+		d("$graphLookup", bson.D{{Key: "from", Value: c.name}, {Key: "startWith", Value: "$to"}, {Key: "connectFromField", Value: field}, {Key: "connectToField", Value: "_id"}, {Key: "as", Value: "below"}}),
+		d("$group", bson.D{{Key: "_id", Value: nil},
+			{Key: "leaves", Value: d("$sum", d("$cond", bson.A{d("$eq", bson.A{"$below", bson.A{}}), 1, 0}))},
+			{Key: "circles", Value: d("$sum", d("$cond", bson.A{d("$in", bson.A{"$_id", "$below._id"}), 1, 0}))}}),
+	})
+	if err != nil || len(batch) == 0 {
+		return false, err
+	}
+	return integer(batch[0], "circles") == 0 && integer(batch[0], "leaves") >= roots, nil
 }
 
 // ancestors is what the array of ancestors takes: of each document in a small collection, and of a sample of a large one.

@@ -457,41 +457,30 @@ func windowOf(name string) timeseries.Window {
 	return timeseries.Days(nil)
 }
 
-// measurement cuts a document into its series and the rest, without its _id and the series, as the Adopt does that is
-// printed for several fields. That for one field is without a function.
+// measurement cuts a document into its series and the rest, with a date, as the Adopt does that is printed. That for one field
+// at the top is without a function.
 func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
 	for _, name := range s.ids() {
-		if _, err := doc.LookupErr(name); err != nil {
+		if _, err := doc.LookupErr(strings.Split(name, ".")...); err != nil {
 			return nil, nil, fmt.Errorf("%w: %s: %w", mongopatterns.ErrInvalid, name, err)
 		}
 	}
 	if err := bson.Unmarshal(doc, &rest); err != nil {
 		return nil, nil, err
 	}
-	id = s.of(rest)
-	return id, slices.DeleteFunc(rest, func(e bson.E) bool { return e.Key == "_id" || slices.Contains(s.ids(), e.Key) }), nil
-}
-
-// of is the series of a document.
-func (s span) of(document bson.D) any {
-	if len(s.more) == 0 {
-		return at(document, s.id)
+	id = s.of(func(name string) any { return doc.Lookup(strings.Split(name, ".")...) })
+	rest = slices.DeleteFunc(rest, func(e bson.E) bool { return slices.Contains(s.left(), e.Key) })
+	if s.form.name == "" {
+		return id, rest, nil
 	}
-	var out bson.D
-	for _, name := range s.ids() {
-		out = append(out, bson.E{Key: name, Value: at(document, name)})
-	}
-	return out
+	at, err := s.form.of(doc.Lookup(s.at))
+	return id, with(rest, s.at, at), err
 }
 
 func trySeries(c *collection, s span, window string, names []string) trying {
 	into := c.name + "_series"
-	var values []timeseries.Value
-	for _, name := range names {
-		values = append(values, timeseries.Value{Field: name})
-	}
 	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) (service, error) {
-		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at, Values: values})
+		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at, Values: valuesOf(names)})
 		if err != nil {
 			return service{}, err
 		}
@@ -509,7 +498,7 @@ func trySeries(c *collection, s span, window string, names []string) trying {
 func tryBucket(c *collection, s span, window string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		into := db.Collection(c.name + "_buckets")
-		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.field(), TimeField: s.at})
+		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.field(), TimeField: s.at, IDField: s.upsert})
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -627,13 +616,14 @@ func tryTree(c *collection, field string) trying {
 }
 
 // tryChildren leaves the lists as they are. Who walks down sends other commands then, which the finds alone do not tell.
-func tryChildren(c *collection, field string) trying {
+func tryChildren(c *collection, field string, graph bool) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
-		nodes, err := tree.New[any, bson.M](db.Collection(c.name), tree.ChildReferences, &tree.Options{ChildrenField: field})
+		nodes, err := tree.New[any, bson.M](db.Collection(c.name), tree.ChildReferences, &tree.Options{ChildrenField: field, Graph: graph})
 		if err != nil {
 			return 0, service{}, err
 		}
 		same := sending(func(c command) bson.D { return c.body })
+		same.unordered = true // what a $graphLookup finds
 		return 0, same, errors.Join(nodes.EnsureIndexes(ctx), adopting(nodes.Adopt(ctx, nil)))
 	}
 }
@@ -645,7 +635,7 @@ func tryExtref(c, source *collection, j joins) trying {
 		for _, path := range j.fields {
 			fields = append(fields, extref.Field{Path: path, As: j.within(j.copyAt(path))})
 		}
-		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.inside(), IDField: j.within(j.local),
+		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.path(), Array: j.list != "", IDField: j.within(j.local),
 			VersionField: j.within(j.version()), Fields: fields}}, &extref.Options{KeyField: j.key})
 		if err != nil {
 			return 0, service{}, err
@@ -674,7 +664,9 @@ func tryExtref(c, source *collection, j joins) trying {
 			return 0, service{}, err
 		}
 		after, err := examined(now)
-		return before - after, sending(now), err
+		read := sending(now)
+		read.unordered = j.list != "" // a $lookup gives the sources of a list in any order
+		return before - after, read, err
 	}
 }
 
@@ -701,7 +693,7 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 		for _, c := range commands {
 			from, joined, ok := c.joinedTotals()
 			if ok && from == sources.name && joined.same(t) { // its target is read as before
-				n, err := db.Collection(sources.name).CountDocuments(ctx, d(t.key, at(c.filter, "_id")))
+				n, err := addedUp(ctx, db, c, sources.name, t.key)
 				if err != nil {
 					return 0, service{}, err
 				}
@@ -722,4 +714,19 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 		}
 		return saved, totalling(targets.name, t), nil
 	}
+}
+
+// addedUp is how many sources a read joins to add them up.
+func addedUp(ctx context.Context, db *mongo.Database, c command, sources, key string) (int64, error) {
+	pipeline := append(slices.Clone(c.chosen()),
+		d("$lookup", bson.D{{Key: "from", Value: sources}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: key}, {Key: "as", Value: "n"},
+			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}}}),
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", d("$size", "$n"))}}))
+	out, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return db.Collection(c.Collection).Aggregate(ctx, pipeline)
+	}))
+	if err != nil || len(out) == 0 {
+		return 0, err
+	}
+	return integer(out[0], "n"), nil
 }
