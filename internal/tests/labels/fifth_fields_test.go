@@ -208,8 +208,7 @@ func fifthFieldCases() []labelled {
 			why: "the dossier lists kind and date by an aggregation, and only the viewer of one document needs its scan",
 			colls: []coll{{name: "documenten", n: 400, indexes: []string{"dossier"}, doc: func(g gen, i int) bson.D {
 				return d("_id", numbered("AMS", i), "dossier", i/8, "soort", g.of("factuur", "vrachtbrief", "certificaat"), "datum",
-					at(i),
-					"scan", g.blob(18_000))
+					at(i), "scan", g.blob(18_000))
 			}}},
 			traffic: []requests{
 				{150, func(s *session, _ int) {

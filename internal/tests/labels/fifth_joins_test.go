@@ -79,8 +79,7 @@ func fifthJoinCases() []labelled {
 				}},
 				{name: "darbi", n: 250, doc: func(g gen, i int) bson.D {
 					return d("_id", key("w", i), "nosaukums", g.text(18), "autors", g.name(), "izdevējs", g.text(14), "gads",
-						g.between(1500, 2020),
-						"balsis", g.of("SATB", "SSA"), "apraksts", g.text(150))
+						g.between(1500, 2020), "balsis", g.of("SATB", "SSA"), "apraksts", g.text(150))
 				}},
 			},
 			traffic: []requests{
@@ -127,8 +126,7 @@ func fifthJoinCases() []labelled {
 				{150, func(s *session, _ int) {
 					only := a{project("name", 1, "resolution", 1)}
 					s.aggregate("spectra", match("object", s.IntN(110)), d("$lookup", d("from", "instruments", "localField",
-						"setup.instrument",
-						"foreignField", "_id", "pipeline", only, "as", "instrument")))
+						"setup.instrument", "foreignField", "_id", "pipeline", only, "as", "instrument")))
 				}},
 			},
 		},
@@ -138,13 +136,11 @@ func fifthJoinCases() []labelled {
 			colls: []coll{
 				{name: "mæting", n: 2000, indexes: []string{"deild"}, doc: func(g gen, i int) bson.D {
 					return d("_id", oid(43, i), "deild", i%40, "dagur", at(i/40*24), "opnaði", oid(44, g.IntN(90)), "lokaði",
-						oid(44, g.IntN(90)),
-						"fjöldi", g.between(5, 25))
+						oid(44, g.IntN(90)), "fjöldi", g.between(5, 25))
 				}},
 				{name: "starfsmenn", n: 90, doc: func(g gen, i int) bson.D {
 					return d("_id", oid(44, i), "nafn", g.name(), "sími", g.text(8), "laun", g.between(300, 900)*1000, "heimili",
-						g.text(20),
-						"próf", list(3, func(int) any { return g.text(14) }))
+						g.text(20), "próf", list(3, func(int) any { return g.text(14) }))
 				}},
 			},
 			traffic: []requests{
@@ -188,8 +184,7 @@ func fifthJoinCases() []labelled {
 				}},
 				{name: "aliments", n: 60, doc: func(g gen, i int) bson.D {
 					return d("_id", key("al", i), "nom", g.text(10), "stock", g.between(100, 9000), "fournisseur", g.name(), "note",
-						g.text(60),
-						"rayon", g.IntN(9))
+						g.text(60), "rayon", g.IntN(9))
 				}},
 			},
 			traffic: []requests{

@@ -64,8 +64,7 @@ func fifthLoopCases() []labelled {
 				}},
 				{name: "radiografías", n: 1700, indexes: []string{"tratamiento"}, doc: func(g gen, i int) bson.D {
 					return d("_id", int32(i), "tratamiento", int32((i/6+i%17/16)%300), "fecha", at(i), "aparato", g.text(8), "dosis",
-						g.money(),
-						"informe", g.text(100), "técnico", g.name())
+						g.money(), "informe", g.text(100), "técnico", g.name())
 				}},
 			},
 			traffic: []requests{
@@ -77,8 +76,7 @@ func fifthLoopCases() []labelled {
 				}},
 				{10, func(s *session, i int) {
 					s.insert("radiografías", d("_id", int32(9000+i), "tratamiento", int32(i), "fecha", minute(i), "aparato", "A",
-						"dosis", 0.1,
-						"informe", s.text(100), "técnico", s.name()))
+						"dosis", 0.1, "informe", s.text(100), "técnico", s.name()))
 					s.update("tratamientos", d("_id", int32(i)), d("$push", d("radiografías", int32(9000+i))))
 				}},
 			},
@@ -114,8 +112,7 @@ func fifthLoopCases() []labelled {
 				}},
 				{name: "terminale", n: 1600, indexes: []string{"agenție"}, doc: func(g gen, i int) bson.D {
 					return d("_id", int64(i), "agenție", key("AG", i%400), "serie", g.text(12), "versiune", g.text(5), "stare",
-						g.of("on", "off"),
-						"instalat", at(i), "model", g.text(8))
+						g.of("on", "off"), "instalat", at(i), "model", g.text(8))
 				}},
 			},
 			traffic: []requests{
@@ -162,8 +159,7 @@ func fifthLoopCases() []labelled {
 				}},
 				{name: "wageni", n: 600, doc: func(g gen, i int) bson.D {
 					return d("_id", hex(10, i), "jina", g.name(), "cheo", g.text(10), "nchi", g.of("KE", "TZ", "UG"), "simu", g.text(10),
-						"lugha", g.of("sw", "en"),
-						"chakula", g.text(10), "gari", g.text(7))
+						"lugha", g.of("sw", "en"), "chakula", g.text(10), "gari", g.text(7))
 				}},
 			},
 			traffic: []requests{
@@ -201,8 +197,7 @@ func fifthLoopCases() []labelled {
 				}},
 				{name: "accounts", n: 450, doc: func(g gen, i int) bson.D {
 					return d("_id", uuid(52, i), "mail", g.text(14), "hash", g.text(40), "roles", a{"user"}, "seen", minute(i), "plan",
-						g.of("free", "pro"),
-						"locale", g.of("en", "lt"))
+						g.of("free", "pro"), "locale", g.of("en", "lt"))
 				}},
 			},
 			traffic: []requests{

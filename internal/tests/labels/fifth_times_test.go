@@ -93,15 +93,13 @@ func fifthTimeCases() []labelled {
 			why: "an engine appends its fifty evaluations of a minute at once, and a graph reads a stretch of one game",
 			colls: []coll{{name: "evals", n: 6000, indexes: []string{"game,at"}, doc: func(g gen, i int) bson.D {
 				return d("_id", ulid("V", i), "game", int64(i/1000), "at", minute(i%1000), "cp", g.between(-300, 300), "depth",
-					g.between(10, 40),
-					"nodes", int64(g.IntN(90_000_000)))
+					g.between(10, 40), "nodes", int64(g.IntN(90_000_000)))
 			}}},
 			traffic: []requests{
 				{24, func(s *session, i int) {
 					s.insert("evals", batch(50, func(j int) bson.D {
 						return d("_id", ulid("V", 9000+i*50+j), "game", int64(i%6), "at", minute(1000+i/6*50+j), "cp", s.between(-300, 300),
-							"depth", 20,
-							"nodes", int64(4711))
+							"depth", 20, "nodes", int64(4711))
 					})...)
 				}},
 				{150, func(s *session, _ int) {
@@ -174,7 +172,7 @@ func fifthTimeCases() []labelled {
 			},
 		},
 		{
-			name: "zegels", service: "customs", pays: "bucket", fine: "series",
+			name: "zegels", service: "customs", pays: "bucket",
 			why: "seals report in batches, a journey reads its range, and officers find events by state and settle single ones",
 			colls: []coll{{name: "zegels", n: 5000, indexes: []string{"zegel,tijd", "open"}, doc: func(g gen, i int) bson.D {
 				return d("_id", oid(74, i), "zegel", 4000+i%10, "tijd", minute(i/10*3), "gebeurtenis", g.of("dicht", "open", "schok"),
@@ -220,7 +218,7 @@ func fifthTimeCases() []labelled {
 			},
 		},
 		{
-			name: "listens", service: "podcast", pays: "bucket", fine: "series",
+			name: "listens", service: "podcast", pays: "bucket",
 			why: "apps send beats of a listener with an ID in batches of twenty, ranges are read, and single ones are marked as robots",
 			colls: []coll{{name: "listens", n: 6000, indexes: []string{"listener,at"}, doc: func(g gen, i int) bson.D {
 				return d("_id", uuid(73, i), "listener", int64(i%12), "at", minute(i/12), "second", g.IntN(4000), "robot", false)

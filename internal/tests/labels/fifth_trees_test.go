@@ -60,8 +60,7 @@ func fifthTreeCases() []labelled {
 			why: "a discussion is read from any comment downwards with $graphLookup, and replies go ten levels deep",
 			colls: []coll{{name: "replies", n: 2000, indexes: []string{"parentId"}, doc: func(g gen, i int) bson.D {
 				return d("_id", snow(7, i), "parentId", below(i, 2, func(i int) any { return snow(7, i) }), "by", g.name(), "text",
-					g.text(60),
-					"hidden", i%50 == 49)
+					g.text(60), "hidden", i%50 == 49)
 			}}},
 			traffic: []requests{
 				{110, func(s *session, _ int) {

@@ -20,8 +20,7 @@ var fifthSources = map[string]string{
 
 func fifthCases() []labelled {
 	return slices.Concat(fifthArrayCases(), fifthFieldCases(), fifthPageCases(), fifthTotalCases(), fifthJoinCases(),
-		fifthLoopCases(),
-		fifthTreeCases(), fifthTimeCases(), fifthOtherCases())
+		fifthLoopCases(), fifthTreeCases(), fifthTimeCases(), fifthOtherCases())
 }
 
 // hex is the i-th ObjectID of a kind as a string of hex digits, as importers leave it.
