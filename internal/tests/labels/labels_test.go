@@ -55,6 +55,7 @@ var sets = []set{
 	{"second", "docs/labels-second.csv", secondSources, secondCases},
 	{"third", "docs/labels-third.csv", thirdSources, thirdCases},
 	{"fourth", "docs/labels-fourth.csv", fourthSources, fourthCases},
+	{"fifth", "docs/labels-fifth.csv", fifthSources, fifthCases},
 }
 
 // sources say how advise gets to know the queries of a service: by the profiler, as recorded commands, or from a log.
