@@ -10,8 +10,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// Real data as a control: airports, routes, hours of weather, and airports with their
-// routes inside, which are skewed but small. Nothing pays there.
+// Real data: airports, routes, hours of weather, and airports with their routes inside, which are skewed but small.
+// Nothing pays there by itself. What a consultant would say of the queries of a service is said, and nothing else.
 func TestRealData(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -50,6 +50,28 @@ func TestRealData(t *testing.T) {
 	}
 	if want := "hubs.routes, outlier: the largest list takes 6.0 kB"; !slices.Contains(about(report, "hubs"), want) {
 		t.Errorf("%q, want %q", about(report, "hubs"), want)
+	}
+	// What a service of flights asks: names of destinations joined to each list, lists in pages, places of a state, a hub.
+	asked := sends(t, 120,
+		`{"aggregate": "routes", "pipeline": [{"$match": {"origin": "SEA"}}, {"$lookup": {"from": "airports", "localField": "destination", "foreignField": "_id", "as": "to"}}, {"$project": {"flights": 1, "to.name": 1, "to.city": 1}}]}`,
+		`{"find": "routes", "sort": {"flights": -1}, "skip": 2000, "limit": 20}`,
+		`{"find": "airports", "filter": {"state": "WA"}}`,
+		`{"find": "hubs", "filter": {"_id": "SEA"}}`,
+		`{"find": "weather", "filter": {"time": {"$gte": {"$date": "2010-03-01T00:00:00Z"}, "$lt": {"$date": "2010-03-02T00:00:00Z"}}}}`)
+	report = look(t, db, unhurried(asked))
+	var all []string
+	for _, f := range report.Findings {
+		all = append(all, f.Name())
+	}
+	for _, index := range report.Indexes {
+		all = append(all, index.Name())
+	}
+	want := []string{
+		"extref:routes.destination", "paging:routes.flights", // and paging's index
+		"index:missing:routes {origin: 1}", "index:missing:airports {state: 1}", "index:missing:weather {time: 1}",
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("advised %q, want %q", all, want)
 	}
 }
 
