@@ -22,6 +22,8 @@ func TestCosts(t *testing.T) {
 	}
 	flush := func(ctx context.Context) error { return testkit.ErrorOf(c.Flush(ctx)) }
 	costs.Run(t, db, []costs.Case{
+		{Name: "EnsureIndexes", Sends: []string{"listCollections"}, Call: c.EnsureIndexes},
+		{Name: "EnsureIndexes of what is sampled", Sends: []string{"listCollections"}, Call: sampled(1).EnsureIndexes},
 		{Name: "Add in memory", Call: func(context.Context) error {
 			for range 99 {
 				add(t, c, "a", 1)
@@ -48,6 +50,7 @@ func TestCosts(t *testing.T) {
 		{Name: "Add that is sampled", Sends: []string{"update"}, Writes: 1, Call: func(ctx context.Context) error { return sampled(0.0099).Add(ctx, "s", 1) }},
 		{Name: "Estimate", Sends: []string{"find"}, Call: func(ctx context.Context) error { return testkit.ErrorOf(sampled(0.0099).Estimate(ctx, "s")) }},
 		{Name: "Add that is not sampled", Call: func(ctx context.Context) error { return sampled(0.01).Add(ctx, "s", 1) }},
+		{Name: "Close", Before: func() { add(t, c, "a", 1) }, Sends: []string{"update"}, Writes: 1, Call: c.Close},
 	})
 }
 
@@ -68,6 +71,8 @@ func TestDistinctCosts(t *testing.T) {
 		{Name: "Add of known values", Call: func(context.Context) error { visit(t, d, "a", 0, 20_000); return nil }},
 		{Name: "Estimate", Sends: []string{"find"}, Index: "_id_", Call: func(ctx context.Context) error { return testkit.ErrorOf(d.Estimate(ctx, "a")) }},
 		{Name: "Union", Sends: []string{"aggregate"}, Index: "_id_", Call: func(ctx context.Context) error { return testkit.ErrorOf(d.Union(ctx, bson.M{"_id": "a"})) }},
+		{Name: "EnsureIndexes", Sends: []string{"listCollections"}, Call: d.EnsureIndexes},
+		{Name: "Close", Before: func() { visit(t, d, "b", 0, 1) }, Sends: []string{"update"}, Writes: 1, Call: d.Close},
 	})
 	raw, err := coll.FindOne(t.Context(), d.Filter("a")).Raw()
 	if err != nil || len(raw) > 10<<10 {

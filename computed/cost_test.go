@@ -50,6 +50,7 @@ func TestCosts(t *testing.T) {
 		{Name: "Mark", Sends: []string{up}, Writes: 2, Indexed: true, Call: func(ctx context.Context) error { return c.Mark(ctx, "A", "B") }},
 		{Name: "Drain", Sends: []string{find, fam, find, agg, up, fam, find, agg, up, find}, Writes: 4, Indexed: true,
 			Call: func(ctx context.Context) error { return errorOf(c.Drain(ctx, nil)) }},
+		{Name: "Failures", Sends: []string{find}, Indexed: true, Call: func(ctx context.Context) error { return testkit.Drain(c.Failures(ctx)) }},
 		{Name: "RefreshAll", Sends: []string{find, find, agg, up}, Writes: 3, Indexed: true,
 			Call: func(ctx context.Context) error { return errorOf(c.RefreshAll(ctx, nil)) }},
 		{Name: "Check", Sends: []string{list, find, agg, find}, Call: found(0)},

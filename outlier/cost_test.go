@@ -55,6 +55,9 @@ func TestCosts(t *testing.T) {
 				{Name: "Add of nothing", Call: adds(1)},
 				{Name: "Add of the first", Sends: []string{up}, Writes: 1, Index: byID, Keys: 1, Docs: 1, Call: adds(1, 0)},
 				{Name: "Add", Sends: []string{up}, Writes: 1, Call: adds(1, 1, 2, 3)},
+				{Name: "AddMany of one list", Sends: []string{up}, Writes: 1, Call: func(ctx context.Context) error {
+					return testkit.ErrorOf(lists.AddMany(ctx, func(yield func(int, int) bool) { _ = yield(5, 0) && yield(5, 1) }, nil))
+				}},
 			})
 			if isSet {
 				costs.Run(t, db, []costs.Case{

@@ -30,5 +30,7 @@ func TestCosts(t *testing.T) {
 		{Name: "Cells", Sends: find, Index: "_id_", Call: func(ctx context.Context) error { return errorOf(g.Cells(ctx, "s")) }},
 		{Name: "Counts", Sends: []string{"aggregate"}, Index: "_id_", Call: func(ctx context.Context) error { return errorOf(g.Counts(ctx, "s")) }},
 		{Name: "HoldAdjacent", Sends: []string{"find", "update"}, Writes: 1, Call: func(ctx context.Context) error { return errorOf(g.HoldAdjacent(ctx, "s", "z", time.Hour, 5)) }},
+		{Name: "Check", Sends: []string{"listCollections", "find"}, Explain: 1, Index: "_id_", Call: func(ctx context.Context) error { return testkit.Drain(g.Check(ctx, nil)) }},
+		{Name: "EnsureIndexes", Sends: []string{"listCollections"}, Call: g.EnsureIndexes},
 	})
 }

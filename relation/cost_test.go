@@ -32,6 +32,9 @@ func TestCosts(t *testing.T) {
 			{Name: "Children", Sends: []string{find, find}, Indexed: true, Call: func(ctx context.Context) error { return errorOf(r.Children(ctx, "Ann", nil)) }},
 			{Name: "ChildrenOf", Sends: []string{find, find}, Indexed: true, Call: func(ctx context.Context) error { return errorOf(r.ChildrenOf(ctx, []string{"Ann", "Bob"}, nil)) }},
 			{Name: "First", Sends: []string{find}, Indexed: true, Call: func(ctx context.Context) error { return errorOf(r.First(ctx, "Ann", 1, nil)) }},
+			{Name: "Fetch", Sends: []string{find}, Index: "_id_", Call: func(ctx context.Context) error {
+				return errorOf(relation.Fetch[int, task](ctx, db.Collection("tasks"), []int{1, 2}, nil))
+			}},
 		})
 	})
 	t.Run("children", func(t *testing.T) {

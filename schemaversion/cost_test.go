@@ -26,5 +26,7 @@ func TestCosts(t *testing.T) {
 		{Name: "Status", Sends: []string{"aggregate"}, Call: func(ctx context.Context) error { return errorOf(c.Status(ctx)) }},
 		{Name: "Migrate", Sends: []string{"listCollections", "findAndModify", "find", "update", "update", "update"}, Writes: 4 + 3,
 			Call: func(ctx context.Context) error { return errorOf(c.Migrate(ctx, 3, nil)) }},
+		{Name: "EnsureIndexes that creates one", Sends: []string{"listCollections", "aggregate", "listIndexes", "createIndexes"}, Call: c.EnsureIndexes},
+		{Name: "EnsureIndexes", Sends: []string{"listCollections", "aggregate", "listIndexes"}, Call: c.EnsureIndexes},
 	})
 }

@@ -45,6 +45,26 @@ func drain[V any](seq func(func(V, error) bool)) error {
 
 func errOf[V any](_ V, err error) error { return err }
 
+// A path that is there costs FindOrInsert a round trip for each name.
+func TestFindOrInsertCosts(t *testing.T) {
+	t.Parallel()
+	each(t, some(), func(t *testing.T, v variant, _ *trees, coll *mongo.Collection) {
+		v.opts.NameField = "title"
+		tr := v.open(t, coll)
+		names := []string{"a", "b", "c"}
+		get(tr.FindOrInsert(t.Context(), names, func(name string) (bson.M, error) {
+			doc := v.doc(name)
+			doc["title"] = name
+			return doc, nil
+		}))(t)
+		for n := range len(names) {
+			var err error
+			got := mongotest.Record(t, coll.Database(), func() { err = errOf(tr.FindOrInsert(t.Context(), names[:n+1], nil)) })
+			wrong(t, err != nil || spent(got) != (cost{n + 1, 0}), "%v: %v, %v", names[:n+1], got.Names(), err)
+		}
+	})
+}
+
 // TestReadCosts: one round trip each, whatever the representation, found by an
 // index unless the documentation says otherwise.
 func TestReadCosts(t *testing.T) {
@@ -59,7 +79,7 @@ func TestReadCosts(t *testing.T) {
 			many = append(many, [2]string{fmt.Sprintf("m%d", i), "Languages"})
 		}
 		get(tr.Load(ctx, v.entries(many), tr.AsRoot(), nil))(t)
-		scans := map[string]bool{"Leaves": true}
+		scans := map[string]bool{"Leaves": true, "Forest": true}
 		if v.rep == tree.ChildReferences {
 			scans["Roots"] = true
 		}
@@ -76,6 +96,8 @@ func TestReadCosts(t *testing.T) {
 			"IsDescendant":          func() error { return errOf(tr.IsDescendant(ctx, "dbm", "Books")) },
 			"Breadcrumb":            func() error { return errOf(tr.Breadcrumb(ctx, "dbm")) },
 			"Subtree":               func() error { return errOf(tr.Subtree(ctx, "Books", 0)) },
+			"Preorder":              func() error { return drain(tr.Preorder(ctx, "Books", 0)) },
+			"Forest":                func() error { return errOf(tr.Forest(ctx)) },
 			"CountDescendants to 1": func() error { return errOf(tr.CountDescendants(ctx, "Languages", 1)) },
 			"CountDescendants":      func() error { return errOf(tr.CountDescendants(ctx, "Books", 0)) },
 		} {

@@ -72,6 +72,24 @@ func missing(err error) error {
 	return nil
 }
 
+func TestAdoptRevisionsCosts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	rows := db.Collection("rows")
+	d := must[*versioning.History[int, bson.D]](t)(versioning.New[int, bson.D](db.Collection("current"), rows, nil))
+	for i := range 150 {
+		testkit.Insert(t, rows, bson.D{{Key: "_id", Value: i}, {Key: "document_id", Value: i}, {Key: "n", Value: i}})
+	}
+	costs.Run(t, db, []costs.Case{
+		{Name: "AdoptRevisions of 150 rows", Sends: []string{list, find, up, more, up}, Writes: 150, Call: func(ctx context.Context) error {
+			return second(d.AdoptRevisions(ctx, func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
+				document := testkit.Raw(t, bson.D{{Key: "_id", Value: row.Lookup("document_id")}, {Key: "n", Value: row.Lookup("n")}})
+				return &versioning.Revision[bson.Raw]{Number: 1, Change: versioning.Change{At: month(0)}, Document: document}, nil
+			}, nil))
+		}},
+	})
+}
+
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -254,6 +272,8 @@ func TestCosts(t *testing.T) {
 		{Name: "Diff", Sends: []string{find, find, find}, Call: func(ctx context.Context) error { return second(d.Diff(ctx, "a", last-1, last)) }},
 		// Restore sends what At and Save do, and of a deleted document what At and Insert do.
 		{Name: "Restore", Sends: append([]string{find}, readAndRevise...), Writes: 2, Call: restore},
+		{Name: "Undo", Sends: append([]string{find, find, find}, readAndRevise...), Writes: 2,
+			Call: set(func(ctx context.Context) (revision, error) { return d.Undo(ctx, "a", r.Number, nobody) })},
 		{Name: "Restore of a deleted document", Before: func() { testkit.OK(t, d.Delete(ctx, "a", r.Number, nobody)) },
 			Sends: []string{find, find, ins, find, up, commit}, Writes: 2, Call: restore},
 	})

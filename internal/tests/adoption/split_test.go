@@ -170,7 +170,7 @@ var splitSays = []sentence{
 		w.clean(t)
 		same(t, "again", coldOf(t, s, "again"), merged(wholeCold, bson.M{"plot": "another"}))
 	}},
-	{"Check cannot report what returns, because the stored bytes are those of a document that nobody has touched, or in which old code has `$set` the other cold fields", func(t *testing.T, w *world) {
+	{"Check cannot see cold fields that have returned: the document looks like one that was never changed, or in which old code has `$set` the other cold fields", func(t *testing.T, w *world) {
 		stored := func(do func()) (hot, cold string) {
 			s := divided(t, w, "same")
 			do()
