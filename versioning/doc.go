@@ -117,13 +117,14 @@
 // revision and counts as a change of the newest one. If other code sets a field after a save, an Undo of that
 // save removes the field, and a Restore of an earlier revision does too.
 //
-// So if another pattern writes to the document, name its fields in Options.Ignored: the array of attribute,
-// outlier, subset or relation with its counts and flags, the ancestors and the parent of tree, a counter of
-// approx, the fields of computed with its StateField, a copy that follows. They then stay as the other pattern
-// wrote them, and no revision shows them, neither At nor Diff. Of a document that was deleted, Restore does not bring
-// them back. In documents that are all the other pattern's own, as those of prealloc, bucket, series and slots, this
-// leaves only fields of yours to undo. Do not ignore a version of schemaversion or a kind of polymorphic, because
-// they belong to the content. docs/pairs.csv has each pattern.
+// So if another pattern writes to the document, name its fields in Options.Ignored, as the section Documents of
+// its manual lists them: the array of attribute, outlier, subset or relation with its counts and flags, the
+// ancestors and the parent of tree, a counter of approx, the fields of computed with its StateField, a copy that
+// follows. They then stay as the other pattern wrote them, and no revision shows them, neither At nor Diff. Of a
+// document that was deleted, Restore does not bring them back. In documents that are all the other pattern's own,
+// as those of prealloc, bucket, series and slots, this leaves only fields of yours to undo. Do not ignore a
+// version of schemaversion or a kind of polymorphic, because they belong to the content. docs/pairs.csv has each
+// pattern.
 //
 // # T with schema versions
 //

@@ -187,7 +187,8 @@ func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Cha
 //
 // A second Undo of n finds nothing to take back, writes nothing and returns the current revision. But if
 // a later revision has changed an array that n changed, it can return mongopatterns.ErrConflict, or take
-// back one more element that is equal. So after a lost answer, compare the number with the one before.
+// back one more element that is equal. So after a lost answer, first see by the number of the current
+// revision, or by an ID in Change.Fields, whether the first Undo was stored.
 //
 // Cost: that of At twice, and 4 round trips, 2 documents written.
 func (d *History[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {
