@@ -101,14 +101,17 @@
 // is elsewhere, and helpers of other packages on the live collection report it as missing (a dangling reference, an
 // orphan). So archive documents that hold what their readers need, or copy it into them before the move.
 //
-// A sum over documents counts only live ones. A target of package computed keeps its values when its sources are moved,
-// because a Move is not a Change. When it is next computed from all sources, it leaves out those that are archived; until
-// then its Check reports WrongField. If archived documents should not count, Mark the targets after the Move. If they
-// should count, keep their sum in another field of the target, or archive targets only together with all their sources.
+// A sum over documents counts only live ones. A target of package computed keeps its values when its sources are
+// moved, because a Move is not a Change. If you know the documents, call Move inside Change, as the [example of
+// patterns together] does. Otherwise, when the target is next computed from all sources, it leaves out those that are
+// archived; until then its Check reports WrongField. If archived documents should not count, Mark the targets after
+// the Move. If they should count, keep their sum in another field of the target, or archive targets only together
+// with all their sources.
 //
 // A document of package versioning moves with its revisions as companions, and a History of the two archives then
-// reads both. The [example of Move with a history] runs this. Do not use the _id again, because the new document
-// would begin at revision 1 and could not be archived.
+// reads both. The [example of Move with a history] runs this. Name the MarkField in versioning's Options.Ignored, on
+// both sides. Otherwise a Restore or Undo of the archived History removes it, and Check reports the document as
+// Unmarked. Do not use the _id again, because the new document would begin at revision 1 and could not be archived.
 //
 // # Reading both sides
 //

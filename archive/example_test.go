@@ -190,13 +190,13 @@ func ExampleArchive_Check() {
 }
 
 // A document with its history: the current document and its revisions move together, and a History of the two archives
-// reads them.
+// reads them. It ignores the mark of archived documents, which a Restore to an earlier revision would remove.
 func ExampleArchive_Move_history() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	current, revisions := db.Collection("contracts"), db.Collection("contract_revisions")
 	oldCurrent, oldRevisions := db.Collection("contracts_archive"), db.Collection("contract_revisions_archive")
-	opts := &versioning.Options{DocumentIDField: "contract_id"}
+	opts := &versioning.Options{DocumentIDField: "contract_id", Ignored: []string{"archived_at"}}
 	contracts, err := versioning.New[string, bson.M](current, revisions, opts)
 	check(err)
 	archived, err := versioning.New[string, bson.M](oldCurrent, oldRevisions, opts)
@@ -227,6 +227,8 @@ func ExampleArchive_Move_history() {
 		check(err)
 		fmt.Println(r.Number, r.Document["rent"], r.Change.Author)
 	}
+	_, err = archived.Restore(ctx, "c1", 1, versioning.Change{Author: "Ben"})
+	check(err)
 	for problem, err := range mongopatterns.CheckAll(ctx, contracts, archived, documents) {
 		fmt.Println(problem, err)
 	}
@@ -323,7 +325,7 @@ func ExampleNew_together() {
 
 	result, err := archived.Move(ctx, archived.BeforeFilter(march.AddDate(1, 0, 0)), nil)
 	check(err)
-	refresh() // a move is no Change of the totals
+	refresh() // a move of unknown trips is no Change of the totals
 	fmt.Println("archived:", result.Done)
 	top, err := saidThen.Top(ctx, 7)
 	check(err)
@@ -339,6 +341,16 @@ func ExampleNew_together() {
 	n, err := old.CountDocuments(ctx, bson.D{{Key: "driver.name", Value: "Katrina Pop"}})
 	check(err)
 	fmt.Println("archived copies that followed:", n)
+
+	// A move of known trips is a Change of both totals.
+	ids := []int{1000, 1001}
+	err = km.Change(ctx, ids, func(ctx context.Context) error {
+		return oldKm.Change(ctx, ids, func(ctx context.Context) error {
+			_, err := archived.Move(ctx, bson.M{"_id": bson.M{"$in": ids}}, nil)
+			return err
+		})
+	})
+	check(err)
 	total, err := km.Get(ctx, "d1", time.Hour)
 	check(err)
 	fmt.Println("km, live and archived:", total["km"], total["old_km"])
@@ -364,8 +376,8 @@ func ExampleNew_together() {
 	// archived: 1000
 	// comments of an archived trip: 2 of 3
 	// archived copies that followed: 1000
-	// km, live and archived: 100 10000
-	// live, diesel, below Berlin: 10
+	// km, live and archived: 80 10020
+	// live, diesel, below Berlin: 8
 	// both: 1010
 }
 

@@ -37,7 +37,8 @@
 //	result, err = totals.RefreshAll(ctx, nil)            // on an interval
 //
 // The type parameters are the types of a source's _id, a target's _id and a target. The function
-// given to Change writes the sources that are named before it, with its ctx.
+// given to Change writes the sources that are named before it, with its ctx. A write that changes neither
+// KeyField nor what the pipeline reads needs no Change.
 //
 // The pipeline gets sources and returns a document for each target, with its _id and the computed
 // fields. Exclude sources that do not count, such as {deleted: true}, by a $match in it.

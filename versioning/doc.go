@@ -111,6 +111,21 @@
 // its neighbours. The BSON type of a value counts, and so does the order of fields inside a
 // document, unless the document was encoded from a Go map.
 //
+// # Other patterns in the same document
+//
+// Undo and Restore also take back what other code has written without this package. Such a write makes no
+// revision and counts as a change of the newest one. If other code sets a field after a save, an Undo of that
+// save removes the field, and a Restore of an earlier revision does too.
+//
+// So if another pattern writes to the document, name its fields in Options.Ignored, as the section Documents of
+// its manual lists them: the array of attribute, outlier, subset or relation with its counts and flags, the
+// ancestors and the parent of tree, a counter of approx, the fields of computed with its StateField, a copy that
+// follows. They then stay as the other pattern wrote them, and no revision shows them, neither At nor Diff. Of a
+// document that was deleted, Restore does not bring them back. In documents that are all the other pattern's own,
+// as those of prealloc, bucket, series and slots, this leaves only fields of yours to undo. Do not ignore a
+// version of schemaversion or a kind of polymorphic, because they belong to the content. docs/pairs.csv has each
+// pattern.
+//
 // # T with schema versions
 //
 // With schemaversion.Doc as T, old documents and old revisions are read in the newest version of
@@ -140,8 +155,10 @@
 // A save is one transaction. Its first write returns the document that it replaces, and that document goes to the
 // history, so no state is missing or stored twice at any isolation level. Fields that other code writes meanwhile, by
 // update operators and without the number, are kept. Edit, Restore and Undo retry after a conflict until their context
-// ends, or for two minutes if it has no deadline. In a transaction of the caller they do not, and the caller retries the
-// transaction. Calls join the transaction of their context. After an error from a call that writes, abort it. A read of
+// ends, or for two minutes if it has no deadline. Calls join the transaction of their context. After an error from a call
+// that writes, abort it. There they do not retry. mongopatterns.Transact, and Change of package computed, run again by
+// themselves if another writer changes the document after their first read. A ConflictError ends both, because the
+// revision to save was read before they began. So read it inside, or use Edit there. A read of
 // the history is in a causally consistent session, so beside a save it misses no revision, whatever it reads from; a
 // secondary that is behind makes it wait. If your context has a session, keep causal consistency on in it.
 //
@@ -158,8 +175,9 @@
 // match it. [ErrInconsistent] means that other code has damaged the history; Check says where.
 //
 // If an answer is lost, mongopatterns.OutcomeOf is Unknown. Then repeat the call. If the first one was stored,
-// a second Save, Delete, Undo, or Insert with an _id returns one of these errors, and a second Restore writes
-// nothing. But Edit calls fn again.
+// a second Save, Delete, or Insert with an _id returns one of these errors, and a second Restore writes nothing.
+// Nor does a second Undo, unless a later revision has changed the same array ([History.Undo]). But Edit calls fn
+// again.
 //
 // A repeated Save that was stored conflicts with itself. To recognise that, put an ID of the request into
 // Change.Fields. After a ConflictError, read the revision after ConflictError.Read with At. If it has the ID, the

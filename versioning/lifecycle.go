@@ -160,10 +160,11 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 }
 
 // Restore makes the content of revision n current again, as a new revision, even if the document was
-// deleted. Options.Ignored stay as they are stored. A document that was deleted no longer has these
-// fields, so set them in the same mongopatterns.Transact, a copy of package extref with its Pin, or
-// run Adopt of extref afterwards. If the current document already has this content, as when the call
-// is repeated, nothing is written. After a conflict Restore retries as Edit does.
+// deleted. Options.Ignored stay as they are stored. Everything else that other code has written since
+// revision n is taken back, the fields of another pattern too. A document that was deleted no longer has
+// the ignored fields, so set them in the same mongopatterns.Transact, a copy of package extref with its
+// Pin, or run Adopt of extref afterwards. If the current document already has this content, as when the
+// call is repeated, nothing is written. After a conflict Restore retries as Edit does.
 //
 // Cost: that of At and 4 round trips, 2 documents written.
 //   - Of a deleted document that of At and 5, of one that something else removed 6 and 3; 1 more for a document
@@ -177,8 +178,17 @@ func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Cha
 // Undo takes back the changes that revision n made, and keeps those of later revisions. It reverses
 // the differences between n-1 and n in the current document, as a new revision, so n is 2 or more.
 // Array elements are found wherever they are now. If a later revision has changed the same value,
-// as when the call is repeated, Undo returns mongopatterns.ErrConflict, which names the value.
-// After a conflict with another writer it retries as Edit does.
+// Undo returns mongopatterns.ErrConflict, which names the value. After a conflict with another writer
+// it retries as Edit does.
+//
+// What other code has written without this package, after a revision and before the next one, counts as
+// changes of that revision, so Undo takes it back too, except in Options.Ignored. If n is the newest
+// revision, this is all that was written since.
+//
+// A second Undo of n finds nothing to take back, writes nothing and returns the current revision. But if
+// a later revision has changed an array that n changed, it can return mongopatterns.ErrConflict, or take
+// back one more element that is equal. So after a lost answer, first see by the number of the current
+// revision, or by an ID in Change.Fields, whether the first Undo was stored.
 //
 // Cost: that of At twice, and 4 round trips, 2 documents written.
 func (d *History[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {

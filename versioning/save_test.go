@@ -1288,6 +1288,77 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// A second Undo takes back nothing. Where a later revision has changed the same array, the element that it looks for can
+// be another one.
+func TestUndoAgain(t *testing.T) {
+	t.Parallel()
+	type list struct {
+		ID    string `bson:"_id"`
+		Name  string `bson:"name,omitempty"`
+		Items []int  `bson:"items"`
+	}
+	for name, test := range map[string]struct {
+		was, changed, later list
+		once, twice         list
+		err                 error
+	}{
+		"a value":         {list{Name: "b"}, list{Name: "c"}, list{Name: "c", Items: []int{1}}, list{Name: "b", Items: []int{1}}, list{Name: "b", Items: []int{1}}, nil},
+		"a new field":     {list{}, list{Name: "c"}, list{Name: "c", Items: []int{1}}, list{Items: []int{1}}, list{Items: []int{1}}, nil},
+		"an array":        {list{Items: []int{1}}, list{Items: []int{1, 2}}, list{Name: "b", Items: []int{1, 2}}, list{Name: "b", Items: []int{1}}, list{Name: "b", Items: []int{1}}, nil},
+		"beside another":  {list{Items: []int{}}, list{Items: []int{1}}, list{Items: []int{1, 2}}, list{Items: []int{2}}, list{Items: []int{2}}, mongopatterns.ErrConflict},
+		"beside an equal": {list{Items: []int{}}, list{Items: []int{1}}, list{Items: []int{1, 1}}, list{Items: []int{1}}, list{Items: []int{}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			d := helper[string, list](t, mongotest.Database(t), nil)
+			for _, state := range []*list{&test.was, &test.changed, &test.later, &test.once, &test.twice} {
+				state.ID = "a"
+			}
+			r := must[versioning.Revision[list]](t)(d.Insert(ctx, test.was, nobody))
+			for _, state := range []list{test.changed, test.later} {
+				r.Document = state
+				r = must[versioning.Revision[list]](t)(d.Save(ctx, r, nobody))
+			}
+			r = must[versioning.Revision[list]](t)(d.Undo(ctx, "a", 2, nobody))
+			testkit.Equal(t, test.once, r.Document)
+			_, err := d.Undo(ctx, "a", 2, nobody)
+			testkit.Is(t, err, test.err)
+			testkit.Equal(t, test.twice, must[versioning.Revision[list]](t)(d.Get(ctx, "a")).Document)
+		})
+	}
+}
+
+// What other code writes after a save counts as a change of that revision. Undo and Restore take it back, except in
+// Options.Ignored.
+func TestUndoOfWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, bson.M](t, db, &versioning.Options{Ignored: []string{"seen"}})
+	must[versioning.Revision[bson.M]](t)(d.Insert(ctx, bson.M{"_id": "a", "paid": false}, nobody))
+	again := func(what string, call func() (versioning.Revision[bson.M], error), number int64) {
+		t.Helper()
+		testkit.Update(t, db.Collection("current"), d.Filter("a"), doc("$set", doc("paid", true, "till", 7, "seen", number)))
+		r := must[versioning.Revision[bson.M]](t)(call())
+		delete(r.Document, "revision")
+		delete(r.Document, "change")
+		testkit.Equal(t, bson.M{"_id": "a", "paid": false, "seen": number}, r.Document)
+		if r.Number != number {
+			t.Errorf("%s: revision %d, want %d", what, r.Number, number)
+		}
+	}
+	edit := func(m *bson.M) error { (*m)["room"] = 1; return nil }
+	must[versioning.Revision[bson.M]](t)(d.Edit(ctx, "a", edit, nobody))
+	again("undo", func() (versioning.Revision[bson.M], error) { return d.Undo(ctx, "a", 2, nobody) }, 3)
+	again("restore", func() (versioning.Revision[bson.M], error) { return d.Restore(ctx, "a", 1, nobody) }, 4)
+	at := must[versioning.Revision[bson.M]](t)(d.At(ctx, "a", 2))
+	if at.Document["till"] != int32(7) || at.Document["seen"] != nil {
+		t.Errorf("revision 2 shows %v", at.Document)
+	}
+	testkit.Healthy(t, d)
+}
+
 // Without a history saves detect conflicts, need no transaction, and keep what others write
 // meanwhile.
 func TestNoHistory(t *testing.T) {

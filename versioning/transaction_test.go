@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
@@ -103,6 +104,56 @@ func inTransaction(t *testing.T, db *mongo.Database, fn func(ctx context.Context
 		return session.AbortTransaction(t.Context())
 	}
 	return session.CommitTransaction(t.Context())
+}
+
+// Transact and Change run again by themselves if another writer changes the document after their first read. What was
+// read before they began cannot become right by that, so the ConflictError ends them.
+func TestConflictsInTransactions(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	read := get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
+	add := func(ctx context.Context) error {
+		return testkit.ErrorOf(d.Edit(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody))
+	}
+	testkit.OK(t, add(ctx))
+	group := mongo.Pipeline{doc("$group", doc("_id", "$of", "n", doc("$sum", "$n")))}
+	totals := testkit.Must(computed.New[string, string, bson.D](db.Collection("current"), db.Collection("totals"),
+		computed.Rule{KeyField: "of", Pipeline: group, Empty: doc("n", 0)}, nil))
+	for name, transact := range map[string]func(fn func(ctx context.Context) error) error{
+		"Transact": func(fn func(ctx context.Context) error) error { return mongopatterns.Transact(ctx, db.Client(), fn) },
+		"Change":   func(fn func(ctx context.Context) error) error { return totals.Change(ctx, []string{"a"}, fn) },
+	} {
+		runs := 0
+		err := transact(func(ctx context.Context) error {
+			runs++
+			return testkit.ErrorOf(d.Save(ctx, read, nobody))
+		})
+		var conflict *versioning.ConflictError
+		if !errors.As(err, &conflict) || runs != 1 {
+			t.Errorf("%s, read before: %d runs, %v", name, runs, err)
+		}
+		was := get(t)(d.Get(ctx, "a")).Document.N
+		runs = 0
+		err = transact(func(in context.Context) error {
+			runs++
+			r, err := d.Get(in, "a")
+			if err != nil {
+				return err
+			}
+			if runs == 1 {
+				if err := add(ctx); err != nil {
+					return err
+				}
+			}
+			r.Document.N += 10
+			return testkit.ErrorOf(d.Save(in, r, nobody))
+		})
+		if now := get(t)(d.Get(ctx, "a")).Document.N; err != nil || runs != 2 || now != was+11 {
+			t.Errorf("%s, read inside: %d runs, %d after %d, %v", name, runs, now, was, err)
+		}
+	}
 }
 
 // All calls join the caller's transaction; a refusal leaves it usable and unmarked.

@@ -57,6 +57,15 @@ var rules = []rule{
 	{[]string{"archive"}, []string{"tree"}, worksIf, "only documents without children are moved", "orphan"},
 	{[]string{"archive"}, []string{"outlier", "relation", "split", "subset", "versioning"}, worksIf,
 		"the other collection of the pattern is one of the Companions", "while a document is archived: "},
+	{[]string{"versioning"}, []string{"paging"}, works, "", ""},
+	{[]string{"versioning"}, []string{"schemaversion"}, worksIf,
+		"fields that Update sets are in Options.Ignored of versioning, and Migrate runs after Undo and Restore", "oracle"},
+	{[]string{"versioning"}, []string{"polymorphic"}, worksIf,
+		"documents are changed by operators, and the kind is not in Options.Ignored: Restore brings it back with its fields", ""},
+	{[]string{"versioning"}, []string{"bucket", "prealloc", "series", "slots"}, worksIf,
+		"all fields of the pattern are in Options.Ignored of versioning: Undo and Restore are for your own fields alone", "oracle"},
+	{[]string{"versioning"}, []string{everyone}, worksIf,
+		"the fields that the other pattern writes are in Options.Ignored of versioning: Undo and Restore take them back otherwise", ""},
 	{[]string{"polymorphic"}, []string{"archive", "paging"}, works, "", ""},
 	{[]string{"polymorphic"}, []string{everyone}, worksIf,
 		"documents are changed by operators: a whole document that is written back undoes what the other wrote meanwhile", ""},
@@ -94,10 +103,14 @@ func together(t *testing.T, a, b role, met bool) error {
 	for _, i := range order {
 		var err error
 		sides[i].other = helpers[1-i]
+		for _, field := range of[1-i].writes {
+			sides[i].foreign = append(sides[i].foreign, strings.Replace(field, "%", sides[1-i].tag, 1))
+		}
 		if helpers[i], err = of[i].open(sides[i]); err != nil {
 			return fail(i, "New", err)
 		}
 	}
+	sides[0].other, sides[1].other = helpers[1], helpers[0]
 	for _, i := range order {
 		if h, ok := helpers[i].value.(mongopatterns.Sharder); ok {
 			if err := h.EnsureIndexes(ctx); err != nil {
@@ -140,6 +153,14 @@ func together(t *testing.T, a, b role, met bool) error {
 		}
 	}
 	for i, h := range helpers {
+		if h.back == nil {
+			continue
+		}
+		if err := fail(i, "Undo and Restore", h.back(ctx, ids)); err != nil {
+			return err
+		}
+	}
+	for i, h := range helpers {
 		if err := fail(i, "oracle", h.oracle(ctx, ids)); err != nil {
 			return err
 		}
@@ -150,7 +171,8 @@ func together(t *testing.T, a, b role, met bool) error {
 	return nil
 }
 
-// inTurn makes write n of both. The other's comes between the read and the write of one that reads first.
+// inTurn makes write n of both. The other's comes between the read and the write of one that reads first, except in the
+// last writes of a side that then goes back, which has to meet writes after its own.
 func inTurn(ctx context.Context, sides []*side, helpers []*helper, ids []any, n int, fail func(i int, what string, err error) error) error {
 	var written [2]bool
 	write := func(ctx context.Context, i int) error {
@@ -161,7 +183,12 @@ func inTurn(ctx context.Context, sides []*side, helpers []*helper, ids []any, n 
 		return fail(i, fmt.Sprint("write ", n), helpers[i].step(ctx, ids, n))
 	}
 	for i, s := range sides {
-		s.between = func(ctx context.Context) error { return write(ctx, 1-i) }
+		s.between = func(ctx context.Context) error {
+			if helpers[i].back != nil && n >= steps-shared {
+				return nil
+			}
+			return write(ctx, 1-i)
+		}
 	}
 	begins := n % 2
 	if helpers[1-begins].reads && !helpers[begins].reads {

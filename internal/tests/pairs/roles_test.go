@@ -37,7 +37,10 @@ import (
 // A role is a pattern over the shared collection.
 type role struct {
 	pattern string
-	open    func(s *side) (*helper, error)
+	// writes are the top-level fields that it writes to the documents, with % for the tag, and that the history of the
+	// other side does not keep.
+	writes []string
+	open   func(s *side) (*helper, error)
 }
 
 // A side is one of the two patterns of a pair. Its fields and collections end in tag.
@@ -48,6 +51,8 @@ type side struct {
 	// met says that the condition of the pair is met: what the side does otherwise then, its role says.
 	met   bool
 	other *helper
+	// foreign are the fields that the other pattern writes.
+	foreign []string
 	// between makes the other side's write, where this one has read a document and not yet written it.
 	between func(ctx context.Context) error
 }
@@ -71,6 +76,8 @@ type helper struct {
 	step func(ctx context.Context, ids []any, n int) error
 	// oracle returns what the writes should have left.
 	oracle func(ctx context.Context, ids []any) error
+	// back takes back what was written, after the last step.
+	back func(ctx context.Context, ids []any) error
 	// reads says that step reads a document before it writes it.
 	reads bool
 	// own selects the documents of the pattern's own.
@@ -199,7 +206,7 @@ func readings(s *side, put func(ctx context.Context, n int) error, read func(ctx
 }
 
 var roles = []role{
-	{"approx", func(s *side) (*helper, error) {
+	{"approx", []string{"count_%"}, func(s *side) (*helper, error) {
 		c, err := approx.New[any](s.main, &approx.Options{CountField: s.name("count"), Every: 2, Existing: true})
 		return opened(&helper{
 			step: func(ctx context.Context, ids []any, n int) error { return c.Add(ctx, ids[n%shared], 1) },
@@ -217,7 +224,7 @@ var roles = []role{
 			},
 		}, c, err)
 	}},
-	{"archive", func(s *side) (*helper, error) {
+	{"archive", nil, func(s *side) (*helper, error) {
 		old := s.coll("archive")
 		opts := &archive.Options{MarkField: s.name("archived")}
 		if s.met && s.other != nil {
@@ -256,7 +263,7 @@ var roles = []role{
 			},
 		}, a, err)
 	}},
-	{"attribute", func(s *side) (*helper, error) {
+	{"attribute", []string{"attributes_%"}, func(s *side) (*helper, error) {
 		a, err := attribute.New[any, int](s.main, &attribute.Options{ArrayField: s.name("attributes")})
 		key := func(n int) attribute.Key { return attribute.Named(fmt.Sprint("k", n%2)) }
 		return opened(&helper{
@@ -274,7 +281,7 @@ var roles = []role{
 			},
 		}, a, err)
 	}},
-	{"bucket", func(s *side) (*helper, error) {
+	{"bucket", []string{"series_%", "start_%", "measurements_%", "n_%", "sum_%"}, func(s *side) (*helper, error) {
 		b, err := bucket.New[string, reading](s.main, timeseries.Every(time.Hour), &bucket.Options{SeriesField: s.name("series"), StartField: s.name("start"),
 			ArrayField: s.name("measurements"), CountField: s.name("n"), Values: []timeseries.Value{{Field: "n", Sum: s.name("sum")}}})
 		put := func(ctx context.Context, n int) error {
@@ -282,7 +289,7 @@ var roles = []role{
 		}
 		return opened(readings(s, put, b.Range), b, err)
 	}},
-	{"computed", func(s *side) (*helper, error) {
+	{"computed", []string{"total_%", "computed_%"}, func(s *side) (*helper, error) {
 		sources := s.coll("sources")
 		field := s.name("total")
 		c, err := computed.New[int, any, bson.D](sources, s.main, computed.Rule{KeyField: "of",
@@ -300,7 +307,7 @@ var roles = []role{
 			},
 		}, c, err)
 	}},
-	{"extref", func(s *side) (*helper, error) {
+	{"extref", []string{"customer_%"}, func(s *side) (*helper, error) {
 		customers := s.coll("customers")
 		path := s.name("customer")
 		r, err := extref.New[int, bson.D](customers, []extref.Target{{Collection: s.main, Path: path, Fields: []extref.Field{{Path: "name"}}, Name: "copy"}}, nil)
@@ -325,7 +332,7 @@ var roles = []role{
 			},
 		}, r, err)
 	}},
-	{"outlier", func(s *side) (*helper, error) {
+	{"outlier", []string{"list_%", "list_%_overflow", "list_%_outside", "list_%_moved"}, func(s *side) (*helper, error) {
 		more := s.coll("more")
 		l, err := outlier.New[any, int](s.main, more, &outlier.Options{ArrayField: s.name("list"), ParentField: "of", Set: true, MaxCount: 2})
 		return opened(&helper{
@@ -344,7 +351,7 @@ var roles = []role{
 			},
 		}, l, err)
 	}},
-	{"paging", func(s *side) (*helper, error) {
+	{"paging", nil, func(s *side) (*helper, error) {
 		rank := s.name("rank")
 		p, err := paging.New[bson.D](s.main, bson.D{{Key: rank, Value: 1}}, nil)
 		walk := func(ctx context.Context) error {
@@ -372,7 +379,7 @@ var roles = []role{
 			oracle: func(ctx context.Context, _ []any) error { return walk(ctx) },
 		}, p, err)
 	}},
-	{"polymorphic", func(s *side) (*helper, error) {
+	{"polymorphic", nil, func(s *side) (*helper, error) {
 		field := s.name("kind")
 		k, err := polymorphic.New[any]([]polymorphic.Kind{polymorphic.Of[even]("even"), polymorphic.Of[odd]("odd")}, &polymorphic.Options[any]{KindField: field})
 		name := func(n int) string { return []string{"even", "odd"}[n%2] }
@@ -407,12 +414,16 @@ var roles = []role{
 			oracle: func(ctx context.Context, ids []any) error {
 				return each(ids, func(i int, id any) error {
 					all := of(i)
-					return s.has(ctx, id, field, name(all[len(all)-1]))
+					want := name(all[len(all)-1])
+					if s.met && s.other.back != nil {
+						want = name(i) // the first revision brings back its kind
+					}
+					return s.has(ctx, id, field, want)
 				})
 			},
 		}, k, err)
 	}},
-	{"prealloc", func(s *side) (*helper, error) {
+	{"prealloc", []string{"cells_%"}, func(s *side) (*helper, error) {
 		g, err := prealloc.New[any, int](s.main, &prealloc.Options{CellsField: s.name("cells")})
 		grid := func(n int) string { return fmt.Sprint(s.name("grid"), n%shared) }
 		return opened(&helper{
@@ -442,7 +453,7 @@ var roles = []role{
 			},
 		}, g, err)
 	}},
-	{"relation", func(s *side) (*helper, error) {
+	{"relation", []string{"tasks_%"}, func(s *side) (*helper, error) {
 		tasks := s.coll("tasks")
 		r, err := relation.New[any, int, bson.M](s.main, tasks, &relation.Options{ChildrenField: s.name("tasks"), OwnerField: "owner"})
 		return opened(&helper{
@@ -464,7 +475,7 @@ var roles = []role{
 			},
 		}, r, err)
 	}},
-	{"schemaversion", func(s *side) (*helper, error) {
+	{"schemaversion", []string{"seen_%"}, func(s *side) (*helper, error) {
 		up := s.name("up")
 		v, err := schemaversion.New[bson.M](s.main, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
 			return append(doc, bson.E{Key: up, Value: 1}), nil
@@ -479,6 +490,10 @@ var roles = []role{
 				return v.Update(ctx, ids[n%shared], bson.M{"$set": bson.M{s.name("seen"): n}})
 			},
 			oracle: func(ctx context.Context, ids []any) error {
+				// A revision that is current again has the version that it had.
+				if _, err := v.Migrate(ctx, v.Newest(), nil); err != nil {
+					return err
+				}
 				return each(ids, func(i int, id any) error {
 					if err := s.has(ctx, id, up, 1); err != nil {
 						return err
@@ -489,13 +504,13 @@ var roles = []role{
 			},
 		}, v, err)
 	}},
-	{"series", func(s *side) (*helper, error) {
+	{"series", []string{"series_%", "start_%", "end_%", "n_%", "bytes_%", "blocks_%", "revision_%", "mark_%"}, func(s *side) (*helper, error) {
 		c, err := series.New[string, reading](s.main, timeseries.Every(time.Hour), &series.Options{SeriesField: s.name("series"), StartField: s.name("start"),
 			EndField: s.name("end"), CountField: s.name("n"), BytesField: s.name("bytes"), BlocksField: s.name("blocks"), RevisionField: s.name("revision"), MarkField: s.name("mark")})
 		put := func(ctx context.Context, n int) error { return c.Append(ctx, "A", reading{at(n), n}) }
 		return opened(readings(s, put, c.Range), c, err)
 	}},
-	{"slots", func(s *side) (*helper, error) {
+	{"slots", []string{"series_%", "start_%", "data_%"}, func(s *side) (*helper, error) {
 		c, err := slots.New[string, int](s.main, timeseries.Every(time.Hour), &slots.Options{SeriesField: s.name("series"), StartField: s.name("start"), DataField: s.name("data")})
 		put := func(ctx context.Context, n int) error { return c.Set(ctx, "A", at(n), n) }
 		return opened(&helper{
@@ -509,7 +524,7 @@ var roles = []role{
 			},
 		}, c, err)
 	}},
-	{"split", func(s *side) (*helper, error) {
+	{"split", []string{"title_%", "plot_%"}, func(s *side) (*helper, error) {
 		cold := s.coll("cold")
 		title, plot := s.name("title"), s.name("plot")
 		v, err := split.New[any, bson.M, bson.M](s.main, cold, &split.Options{ColdFields: []string{plot}, IDField: "of"})
@@ -538,7 +553,7 @@ var roles = []role{
 			},
 		}, v, err)
 	}},
-	{"subset", func(s *side) (*helper, error) {
+	{"subset", []string{"best_%", "items_%"}, func(s *side) (*helper, error) {
 		items := s.coll("items")
 		v, err := subset.New[any, bson.M](s.main, items, &subset.Options{ParentField: "of", ArrayField: s.name("best"), CountField: s.name("items"), N: 2})
 		return opened(&helper{
@@ -558,7 +573,7 @@ var roles = []role{
 			},
 		}, v, err)
 	}},
-	{"tree", func(s *side) (*helper, error) {
+	{"tree", []string{"parent_%", "ancestors_%"}, func(s *side) (*helper, error) {
 		parent := s.name("parent")
 		c, err := tree.New[any, bson.M](s.main, tree.AncestorArray, &tree.Options{ParentField: parent, AncestorsField: s.name("ancestors"), LockCollection: s.name("locks")})
 		return opened(&helper{
@@ -589,10 +604,14 @@ var roles = []role{
 			},
 		}, c, err)
 	}},
-	{"versioning", func(s *side) (*helper, error) {
+	{"versioning", []string{"revision_%", "change_%", "edited_%"}, func(s *side) (*helper, error) {
 		rows := s.coll("revisions")
 		field := s.name("edited")
-		c, err := versioning.New[any, bson.M](s.main, rows, &versioning.Options{RevisionField: s.name("revision"), ChangeField: s.name("change"), DocumentIDField: "of"})
+		opts := &versioning.Options{RevisionField: s.name("revision"), ChangeField: s.name("change"), DocumentIDField: "of"}
+		if s.met {
+			opts.Ignored = s.foreign
+		}
+		c, err := versioning.New[any, bson.M](s.main, rows, opts)
 		return opened(&helper{
 			parts: []part{{rows, "of"}},
 			reads: true,
@@ -602,6 +621,19 @@ var roles = []role{
 					(*m)[field] = n
 					return s.between(ctx)
 				}, versioning.Change{}))
+			},
+			// What the other pattern wrote after the newest revision counts as a change of it, unless it is ignored.
+			back: func(ctx context.Context, ids []any) error {
+				return each(ids, func(_ int, id any) error {
+					newest, err := c.Get(ctx, id)
+					if err == nil {
+						_, err = c.Undo(ctx, id, newest.Number, versioning.Change{})
+					}
+					if err == nil {
+						_, err = c.Restore(ctx, id, 1, versioning.Change{})
+					}
+					return err
+				})
 			},
 			oracle: func(ctx context.Context, ids []any) error {
 				return each(ids, func(i int, id any) error {
@@ -616,7 +648,8 @@ var roles = []role{
 					}
 					want := of(i)
 					slices.Reverse(want)
-					return same(have, want)
+					// Undo left the change before the last, and Restore none.
+					return same(have, append([]int{want[1]}, want...))
 				})
 			},
 		}, c, err)
