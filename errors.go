@@ -17,8 +17,9 @@ var (
 	// meanwhile. Read again and decide again. A call that waited for other writers until its context ended
 	// returns the context's error instead.
 	ErrConflict = fault.ErrConflict
-	// ErrMalformed: a stored document does not have the form that the package writes. The call does not
-	// change it. If the package has a Check, it lists all such documents.
+	// ErrMalformed: a stored document does not have the form that the package writes, or your type cannot decode it:
+	// read such documents as bson.Raw, or with a type that takes all values. The call does not change it. If the
+	// package has a Check, it lists those of another form.
 	ErrMalformed = fault.ErrMalformed
 	// ErrIndexConflict: an index with the same keys or name exists with other options, or is hidden. No index was
 	// created or dropped.

@@ -348,7 +348,7 @@ func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
 	}
 	n := value.Number(v)
 	if n == nil || !new(big.Int).Quo(n.Num(), n.Denom()).IsInt64() {
-		return 0, fault.Of(id, fmt.Errorf("%q is %s, not a count", c.CountField, value.Text(v)))
+		return 0, fault.Of(id, fault.Malformed("%q is %s, not a count", c.CountField, value.Text(v)))
 	}
 	return new(big.Int).Quo(n.Num(), n.Denom()).Int64(), nil
 }

@@ -300,7 +300,7 @@ func (c *core) joinAll(ranks []uint8, field bson.RawValue) error {
 	}
 	stored, ok := field.DocumentOK()
 	if !ok {
-		return fmt.Errorf("%q is %s, not a document of registers", c.CountField, value.Text(field))
+		return fault.Malformed("%q is %s, not a document of registers", c.CountField, value.Text(field))
 	}
 	precisions, err := stored.Elements()
 	if err != nil {
@@ -309,7 +309,7 @@ func (c *core) joinAll(ranks []uint8, field bson.RawValue) error {
 	for _, p := range precisions {
 		registers, ok := p.Value().DocumentOK()
 		if !ok {
-			return fmt.Errorf("%q is %s, not a document of registers", c.CountField+"."+p.Key(), value.Text(p.Value()))
+			return fault.Malformed("%q is %s, not a document of registers", c.CountField+"."+p.Key(), value.Text(p.Value()))
 		}
 		elements, err := registers.Elements()
 		if err != nil {
@@ -381,7 +381,7 @@ func (c *core) join(ranks []uint8, precision, register string, rank bson.RawValu
 		return fmt.Errorf("%q has registers in %s, but Precision is %d", c.CountField, precision, c.Precision)
 	}
 	if err != nil || i < 0 || i >= len(ranks) || !ok || n < 1 || n > int64(65-c.Precision) {
-		return fmt.Errorf("register %s of %q is %s, which Precision %d cannot make", register, c.CountField, value.Text(rank), c.Precision)
+		return fault.Malformed("register %s of %q is %s, which Precision %d cannot make", register, c.CountField, value.Text(rank), c.Precision)
 	}
 	ranks[i] = max(ranks[i], uint8(n))
 	return nil

@@ -96,8 +96,8 @@ func read[T any](ctx context.Context, c *core, coll *comment.Collection, filter,
 		Writable bool    `bson:"writable"`
 		Found    list[T] `bson:"found"`
 	}
-	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(
-		expr.D("_id", 0, "writable", c.x.writable, "found", found))).Decode(&doc)
+	err := cursor.One(coll.FindOne(ctx, filter, options.FindOne().SetProjection(
+		expr.D("_id", 0, "writable", c.x.writable, "found", found))), &doc)
 	switch {
 	case err != nil:
 		return nil, err

@@ -114,8 +114,8 @@ func (b *Buckets[ID, M]) single(doc bson.Raw) (series, m any, err error) {
 	if err != nil || c.opts.Metadata == nil {
 		return raw, rest, err
 	}
-	if _, err := codec.DecodeValue[ID](c.Codec, raw); err != nil {
-		return nil, nil, fault.Invalid("the series in %q is not an ID: %w", c.Series, err)
+	if _, err := codec.DecodeGivenValue[ID](c.Codec, raw); err != nil {
+		return nil, nil, fmt.Errorf("the series in %q is not an ID: %w", c.Series, err)
 	}
 	return raw, rest, nil
 }

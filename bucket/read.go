@@ -220,7 +220,7 @@ func (c *arrays) entries(doc bson.Raw) (out []windows.Entry, err error) {
 	list, ok := array.ArrayOK()
 	if !ok {
 		if array.Type != 0 && array.Type != bson.TypeNull {
-			err = fmt.Errorf("%q is %s, not an array", c.opts.ArrayField, value.Text(array))
+			err = fault.Malformed("%q is %s, not an array", c.opts.ArrayField, value.Text(array))
 		}
 		return nil, err
 	}

@@ -575,7 +575,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		at, computed := value.Lookup(raw, c.state("at")).TimeOK()
 		marked, set := c.queued(raw)
 		if computed && (set || !marked && time.Since(at) < maxAge) {
-			return found.Decode(out)
+			return fault.Of(id, cursor.One(found, out))
 		}
 		// Only if the epoch is the one read: someone may have computed it since.
 		as := c.unchanged(value.Lookup(raw, c.state("epoch")))
@@ -590,10 +590,10 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return err
 		}
 		if mine != nil {
-			return fault.Unknown(fault.Found(id, cursor.Primary(c.targets).FindOne(ctx, byID(id)).Decode(out)))
+			return fault.Unknown(fault.Found(id, cursor.One(cursor.Primary(c.targets).FindOne(ctx, byID(id)), out)))
 		}
 		if computed && !c.Wait {
-			return found.Decode(out)
+			return fault.Of(id, cursor.One(found, out))
 		}
 		if txn.Running(ctx) {
 			return txn.Conflict("get") // its snapshot will not show the other's result

@@ -238,8 +238,8 @@ func (c *Copies[C, ID, T]) decode(copied bson.D, failed error) (out C, err error
 	if err != nil {
 		return out, fault.Invalid("%w", err)
 	}
-	if err := c.ref.core.codec.Decode(have, &out); err != nil {
-		return out, fault.Invalid("%w", err)
+	if err := c.ref.core.codec.DecodeGiven(have, &out); err != nil {
+		return out, err
 	}
 	back, err := c.ref.core.codec.Document(out) // not sooner: the codecs of C never see an incomplete copy
 	if err != nil {

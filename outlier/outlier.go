@@ -35,7 +35,7 @@ var errWrittenBack = fmt.Errorf("%w: other code has written the parent back: run
 var errUnclear = fmt.Errorf("%w: other code has written the parent back, and some elements are there twice: decide as the comment of Adopt says",
 	mongopatterns.ErrNotAdopted)
 
-var errNotArray = errors.New("the list is not an array")
+var errNotArray = fault.Malformed("the list is not an array")
 
 // Lists keeps a list of elements E in each document of a collection. Lists that are too long for
 // one document continue in overflow documents. ID is the type of the parents' _id. It is safe for
@@ -305,7 +305,8 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 // read reads a state from the primary: a state from a secondary might not belong to the overflow
 // documents read with it.
 func (c *core) read(ctx context.Context, id bson.RawValue, of any) (state, error) {
-	return c.stateOf(c.coll.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(of))).Raw())
+	doc, err := c.coll.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(of))).Raw()
+	return c.stateOf(doc, fault.Arrays(err))
 }
 
 // cost is how many bytes an element at this place adds to an array.

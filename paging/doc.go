@@ -46,7 +46,9 @@
 //		// every article, read in batches
 //	}
 //
-// Article is the type that a document decodes into. It need not have the sort fields. Make a Pager
+// Article is the type that a document decodes into. It need not have the sort fields. A document that it
+// cannot decode is [mongopatterns.ErrMalformed] and ends the page and the loop, so read old data as bson.Raw or
+// with a type that takes all values. Make a Pager
 // for each order, once, and share it. Without its index the server sorts the whole list for each
 // page. For a filter that does not fix a field of Equality, Page returns
 // [mongopatterns.ErrInvalid].

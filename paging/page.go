@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -309,10 +310,10 @@ func (p *core) load(ctx context.Context, src *source, window span) (*Page[bson.R
 	return out, docs.cursor, nil
 }
 
-func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
-	cursor.Current = p.projection.strip(raw)
+func (p *core) decodeItem(c *mongo.Cursor, raw bson.Raw, item any) error {
+	c.Current = p.projection.strip(raw)
 	// An error names the document also where the user's projection leaves out _id.
-	return fault.Of(raw.Lookup(p.projection.order[p.id].segments...), cursor.Decode(item))
+	return fault.Of(raw.Lookup(p.projection.order[p.id].segments...), codec.Unfit(item, c.Decode(item)))
 }
 
 // All yields every document, in batches of req.Size (default 500), from the beginning or after the

@@ -143,7 +143,7 @@ func read[T any](ctx context.Context, coll *comment.Collection, key string, ids 
 			if err != nil {
 				return f, err
 			}
-			if err = c.Decode(&v); err != nil {
+			if err = cursor.Into(c, &v); err != nil {
 				return f, err
 			}
 			has := all

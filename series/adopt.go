@@ -171,12 +171,10 @@ func (c *store) summary(series bson.RawValue, t *pack.Table) *windows.Summary {
 // so exclude buckets that still fill, by Work.Filter.
 func (s *Series[ID, M]) Unwind(seriesField, arrayField string) func(doc bson.Raw) (ID, []M, error) {
 	return func(doc bson.Raw) (series ID, all []M, err error) {
-		if series, err = codec.DecodeValue[ID](s.core.Codec, value.Lookup(doc, seriesField)); err != nil {
-			return series, nil, fault.Invalid("%w", err)
+		if series, err = codec.DecodeGivenValue[ID](s.core.Codec, value.Lookup(doc, seriesField)); err != nil {
+			return series, nil, err
 		}
-		if all, err = codec.DecodeValue[[]M](s.core.Codec, value.Lookup(doc, arrayField)); err != nil {
-			return series, nil, fault.Invalid("%w", err)
-		}
-		return series, all, nil
+		all, err = codec.DecodeGivenValue[[]M](s.core.Codec, value.Lookup(doc, arrayField))
+		return series, all, err
 	}
 }

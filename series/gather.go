@@ -158,7 +158,7 @@ func (g *Gatherer[ID, M]) flush(ctx context.Context) (mongopatterns.Result, erro
 	for _, b := range blocks {
 		one := Refused[ID, M]{Err: b.refused}
 		var failed error
-		if one.Series, failed = codec.DecodeValue[ID](c.Codec, b.Series); failed == nil {
+		if one.Series, failed = codec.DecodeGivenValue[ID](c.Codec, b.Series); failed == nil {
 			one.Measurements, failed = unpack[M](c, b)
 		}
 		out.Refused, out.err = append(out.Refused, one), errors.Join(out.err, failed)

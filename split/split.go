@@ -183,7 +183,7 @@ func readable[ID, C any](c *core) error {
 		if err != nil {
 			return fmt.Errorf("%q cannot hold the %T that Adopt stores there: %w", e.Key, e.Value, err)
 		}
-		if err = c.codec.Decode(raw, new(C)); err != nil {
+		if err = c.codec.DecodeGiven(raw, new(C)); err != nil {
 			return fmt.Errorf("%q cannot hold the %T that Adopt stores there: %w", e.Key, e.Value, err)
 		}
 	}
@@ -268,7 +268,7 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 	if err != nil {
 		return hot, err
 	}
-	return hot, fault.Found(raw, s.core.hot.FindOne(ctx, s.core.hotOf(raw)).Decode(&hot))
+	return hot, fault.Found(raw, cursor.One(s.core.hot.FindOne(ctx, s.core.hotOf(raw)), &hot))
 }
 
 // GetCold returns the cold document of an ID, or mongopatterns.ErrNotFound. It also returns
@@ -282,7 +282,7 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 	if err != nil {
 		return cold, err
 	}
-	return cold, fault.Found(raw, s.core.cold.FindOne(ctx, s.core.coldOf(raw)).Decode(&cold))
+	return cold, fault.Found(raw, cursor.One(s.core.cold.FindOne(ctx, s.core.coldOf(raw)), &cold))
 }
 
 // Get returns both documents of an ID. It returns cold fields of the hot document as part of the
@@ -308,6 +308,7 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 	}))
 	switch {
 	case err != nil:
+		err = fault.Of(raw, err)
 	case len(docs) == 0:
 		err = fault.Of(raw, mongopatterns.ErrNotFound)
 	case len(docs[0].Cold) == 0:

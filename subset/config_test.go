@@ -104,7 +104,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := s.Insert(t.Context(), 11, d("rating", 1)); err == nil || !strings.Contains(err.Error(), "_id 11") {
 		t.Error(err)
 	}
-	if _, err := s.Top(t.Context(), 11); err == nil || !strings.Contains(err.Error(), `_id 11: "reviews" is not an array`) {
+	if _, err := s.Top(t.Context(), 11); err == nil || !strings.Contains(err.Error(), `_id 11: malformed: "reviews" is not an array`) {
 		t.Error(err)
 	}
 	if _, err = s.Insert(t.Context(), 2, good); !errors.Is(err, mongopatterns.ErrExists) || !mongo.IsDuplicateKeyError(err) {

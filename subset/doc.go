@@ -147,6 +147,16 @@
 //     alone and counts the parent as Remaining, Check reports it as [mongopatterns.Edited] or [Pulled], and Repair
 //     undoes the change, because it takes the collection as the truth.
 //   - A replaced parent brings items back that were deleted since. This cannot be detected.
+//   - Items without an _id, as a program writes them whose struct has none or that read them before Adopt, are stored
+//     again by each Adopt. Two equal items may be meant, so Adopt does not compare them.
+//
+// To find equal items:
+//
+//	db.reviews.aggregate([
+//		{$set: {is: "$_id", _id: "$$REMOVE"}},
+//		{$group: {_id: {$unsetField: {field: "is", input: "$$ROOT"}}, items: {$push: "$is"}}},
+//		{$match: {"items.1": {$exists: true}}},
+//	])
 //
 // An item that somebody deletes directly from the collection comes back from the array, so $pull it there
 // as well. A parent that is deleted and inserted again still has the items of the former one. This cannot

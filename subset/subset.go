@@ -230,7 +230,7 @@ func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err erro
 	}
 	array := value.Lookup(doc, c.o.ArrayField)
 	if array.Type != 0 && array.Type != bson.TypeNull && array.Type != bson.TypeArray {
-		return nil, fault.Of(id, fmt.Errorf("%q is not an array", c.o.ArrayField))
+		return nil, fault.Of(id, fault.Malformed("%q is not an array", c.o.ArrayField))
 	}
 	kept := elements(array)
 	if c.o.BestLast {
@@ -240,7 +240,7 @@ func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err erro
 	for i, v := range kept {
 		item, ok := v.DocumentOK()
 		if !ok {
-			return nil, fault.Of(id, fmt.Errorf("%q holds a value of type %v, not an item", c.o.ArrayField, v.Type))
+			return nil, fault.Of(id, fault.Malformed("%q holds a value of type %v, not an item", c.o.ArrayField, v.Type))
 		}
 		for _, f := range c.items.Scope().Fields() {
 			if item.Lookup(f.Name).IsZero() {
@@ -286,7 +286,7 @@ func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err
 	if err != nil {
 		return item, err
 	}
-	err = fault.Found(raw, s.core.items.FindOne(ctx, s.core.one(p, raw)).Decode(&item))
+	err = fault.Found(raw, cursor.One(s.core.items.FindOne(ctx, s.core.one(p, raw)), &item))
 	return item, err
 }
 

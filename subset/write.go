@@ -29,11 +29,12 @@ import (
 // ObjectID if the item had none. It sets Options.ParentField, whatever the item holds there.
 //
 // It returns ErrNoParent if the parent does not exist, ErrNotAdopted if the parent would have to be
-// adopted and cannot be, and ErrExists if the _id exists, as when a stored item is inserted again.
-// It returns ErrInvalid if the item cannot be ranked or counted, or if it has a field whose name
-// begins with $ (which no update operator could change), an empty timestamp (which the server would
-// replace), or more than 178 levels of documents and arrays (which its parent could not keep). All
-// four are errors of package mongopatterns.
+// adopted and cannot be, ErrMalformed if Options.ArrayField holds something else than an array, and
+// ErrExists if the _id exists, as when a stored item is inserted again. It returns ErrInvalid if
+// the item cannot be ranked or counted, or if it has a field whose name begins with $ (which no
+// update operator could change), an empty timestamp (which the server would replace), or more than
+// 178 levels of documents and arrays (which its parent could not keep). All five are errors of
+// package mongopatterns.
 //
 // Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed out.
 //   - The first item of a parent: 1 more.
@@ -408,7 +409,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 		return c.parents.Find(ctx, filter, options.Find().SetProjection(projection).SetBatchSize(batchItems+1))
 	}) {
 		if err != nil {
-			return nil, err
+			return nil, fault.Arrays(err)
 		}
 		id := doc.Lookup("_id")
 		if i, ok := b.place[value.Key(id)]; ok {

@@ -125,7 +125,7 @@ func (t *Tree[ID, T]) entry(cur *mongo.Cursor, id, parent bson.RawValue) (e Entr
 	if _, err := t.decode(id); err != nil {
 		return e, err
 	}
-	if err := cur.Decode(&e.Value); err != nil || isNull(parent) {
+	if err := cursor.Into(cur, &e.Value); err != nil || isNull(parent) {
 		return e, err
 	}
 	e.Parent = new(ID)

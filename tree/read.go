@@ -252,7 +252,7 @@ func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err erro
 	bare := false // of the node itself, which comes last
 	all, err := readUp(ctx, t.c.runFrom(raw, t.c.ancestors), func(cur *mongo.Cursor) (v T, err error) {
 		bare = t.c.isBare(cur.Current)
-		return v, cur.Decode(&v)
+		return v, cursor.Into(cur, &v)
 	})
 	if err != nil {
 		return nil, err
@@ -330,7 +330,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	p = withoutDepth(p, expr.Op("$sort", expr.D(fieldDepth, -1)))
 	all, err := readUp(ctx, wayUp{t.c.store, raw, opening(t.c.coll, p)}, func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
-		return v, cur.Decode(&v)
+		return v, cursor.Into(cur, &v)
 	})
 	if err != nil {
 		return none, err
@@ -540,7 +540,7 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 			return nested[T]{}, err
 		}
 		n := &Node[T]{}
-		if err := cur.Decode(&n.Value); err != nil {
+		if err := cursor.Into(cur, &n.Value); err != nil {
 			return nested[T]{}, err
 		}
 		x := t.c.parse(cur.Current)

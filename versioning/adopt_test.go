@@ -65,7 +65,7 @@ func TestAdopt(t *testing.T) {
 	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: 99}, {Key: "change", Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if result, err = d.Adopt(ctx, nil, nil); err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
+	if result, err = d.Adopt(ctx, nil, nil); err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrMalformed) {
 		t.Errorf("field in use: %+v, %v", result, err)
 	}
 }
@@ -156,7 +156,7 @@ func TestAdoptNamesOtherNumbers(t *testing.T) {
 	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
 		t.Fatal(err)
 	}
-	if result, err := d.Adopt(ctx, nil, &mongopatterns.Work{Strict: true, BatchSize: 1, Filter: bson.M{"_id": bson.M{"$lt": 99}}}); !errors.Is(err, mongopatterns.ErrInvalid) || result.Failed != 1 || result.Done != 0 {
+	if result, err := d.Adopt(ctx, nil, &mongopatterns.Work{Strict: true, BatchSize: 1, Filter: bson.M{"_id": bson.M{"$lt": 99}}}); !errors.Is(err, mongopatterns.ErrMalformed) || result.Failed != 1 || result.Done != 0 {
 		t.Errorf("strict: %+v, %v", result, err)
 	}
 	result, err := d.Adopt(ctx, nil, nil)
@@ -165,7 +165,7 @@ func TestAdoptNamesOtherNumbers(t *testing.T) {
 	}
 	for i := range docs {
 		_, err := d.Get(ctx, int(testkit.Raw(t, docs[i]).Lookup("_id").AsInt64()))
-		if refused := i >= len(good) && i < len(good)+len(bad); refused != errors.Is(err, mongopatterns.ErrInvalid) {
+		if refused := i >= len(good) && i < len(good)+len(bad); refused != errors.Is(err, mongopatterns.ErrMalformed) {
 			t.Errorf("%v: %v", docs[i], err)
 		}
 	}

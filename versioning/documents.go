@@ -99,27 +99,27 @@ func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	return diff.Raw([]diff.Field{field("_id", id), field(d.opts.RevisionField, is)})
 }
 
-// parse reads a current document. If it is invalid, the result has its _id, besides the error.
+// parse reads a current document. If it is malformed, the result has its _id, besides the error.
 func (d *store) parse(raw bson.Raw) (*current, error) {
 	c := &current{raw: raw, all: diff.Open(raw)}
 	c.id = diff.Find(c.all, "_id")
 	number, change := diff.Find(c.all, d.opts.RevisionField), diff.Find(c.all, d.opts.ChangeField)
-	invalid := func(format string, args ...any) (*current, error) {
-		return c, fault.Of(c.id, fault.Invalid(format, args...))
+	malformed := func(format string, args ...any) (*current, error) {
+		return c, fault.Of(c.id, fault.Malformed(format, args...))
 	}
 	if number.Type == 0 || number.Type == bson.TypeNull {
 		if change.Type != 0 {
-			return invalid("it has no %q but has %q: choose another Options.ChangeField", d.opts.RevisionField, d.opts.ChangeField)
+			return malformed("it has no %q but has %q: choose another Options.ChangeField", d.opts.RevisionField, d.opts.ChangeField)
 		}
 		c.number, c.unnumbered = 1, true
 		return c, nil
 	}
 	var ok bool
 	if c.number, ok = wholeNumber(number); !ok {
-		return invalid("%q is %s, no revision's number", d.opts.RevisionField, value.Text(number))
+		return malformed("%q is %s, no revision's number", d.opts.RevisionField, value.Text(number))
 	}
 	if change.Type != 0 && change.Type != bson.TypeEmbeddedDocument {
-		return invalid("%q is %s, no change", d.opts.ChangeField, value.Text(change))
+		return malformed("%q is %s, no change", d.opts.ChangeField, value.Text(change))
 	}
 	c.change = stampOf(change)
 	return c, nil

@@ -24,7 +24,7 @@ import (
 // with the result of Save: its new number, and the document as stored. Unchanged documents are
 // Skipped. A document that cannot be saved is Failed, its revision is not replaced, and the other
 // documents are saved. The error at the end matches that of each such document, which is a
-// *ConflictError, mongopatterns.ErrNotFound, mongopatterns.ErrInvalid, ErrInconsistent, or the
+// *ConflictError, mongopatterns.ErrNotFound, ErrInvalid or ErrMalformed, ErrInconsistent, or the
 // server's.
 //
 // If an error ends SaveMany, the batches before it are saved. If the sequence yields an error, all

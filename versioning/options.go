@@ -38,7 +38,7 @@ const (
 type Options struct {
 	// RevisionField is the field that holds the number, an int64, in current documents and in
 	// revisions. A document without it is revision 1. A document in which it holds anything but a
-	// whole number (int, long or double) from 1 to 2^63-2 is ErrInvalid, and Failed in Adopt. Default
+	// whole number (int, long or double) from 1 to 2^63-2 is ErrMalformed, and Failed in Adopt. Default
 	// "revision".
 	RevisionField string
 	// ChangeField is the field that holds the change, {at, author, reason, …}, in current documents

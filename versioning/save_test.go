@@ -157,9 +157,9 @@ func TestInvalid(t *testing.T) {
 		}
 		id := doc[0].Value.(string)
 		_, err := d.Get(ctx, id)
-		wantErr(t, what, err, mongopatterns.ErrInvalid)
+		wantErr(t, what, err, mongopatterns.ErrMalformed)
 		_, err = d.Save(ctx, versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "_id", Value: id}}}, nobody)
-		wantErr(t, what, err, mongopatterns.ErrInvalid)
+		wantErr(t, what, err, mongopatterns.ErrMalformed)
 		if problems := testkit.Collect(t, d.Check(ctx, nil)); len(problems) != 1 || problems[0].Kind != mongopatterns.Malformed || problems[0].ID.StringValue() != id {
 			t.Errorf("%s: check: %v", what, problems)
 		}

@@ -67,8 +67,10 @@ func TestSaveMany(t *testing.T) {
 				ok = errors.As(f.Err, &conflict) && errors.Is(f.Err, mongopatterns.ErrConflict) && conflict.Read == 1 && conflict.Current == 2
 			case "none":
 				ok = errors.Is(f.Err, mongopatterns.ErrNotFound)
-			case "07", "odd":
+			case "07":
 				ok = errors.Is(f.Err, mongopatterns.ErrInvalid)
+			case "odd":
+				ok = errors.Is(f.Err, mongopatterns.ErrMalformed)
 			}
 			if !ok || f.Collection != "current" {
 				t.Errorf("%+v", f)

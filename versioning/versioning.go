@@ -300,9 +300,9 @@ func (d *History[ID, T]) checkID(v bson.RawValue) error {
 	if err := value.CheckID(v); err != nil {
 		return fault.Of(v, fault.Invalid("%w", err))
 	}
-	id, err := codec.DecodeValue[ID](d.core.codec, v)
+	id, err := codec.DecodeGivenValue[ID](d.core.codec, v)
 	if err != nil {
-		return fault.Of(v, fault.Invalid("%w", err))
+		return fault.Of(v, err)
 	}
 	back, err := d.id(id)
 	if err != nil {

@@ -38,7 +38,7 @@ func (c Codec) Document(document any) (bson.Raw, error) {
 	}
 	out, err := c.document(document)
 	if err != nil {
-		return nil, unencodable(document, err)
+		return nil, c.unencodable(document, err)
 	}
 	return out, fault.CheckSize("the document", len(out))
 }
@@ -53,20 +53,28 @@ func CheckBSON(document bson.Raw) error {
 
 // unencodable is the error for a value that cannot be encoded. It names the type, because the driver's error
 // often names only a type inside it. An error of this library, by a type with its own codec, stays as it is.
-func unencodable(v any, err error) error {
+func (c Codec) unencodable(v any, err error) error {
 	if fault.Ours(err) {
 		return fault.Invalid("%w", err)
 	}
-	return fault.Invalid("cannot encode %T with Options.Registry: %w", v, err)
+	return fault.Invalid("cannot encode %T%s: %w", v, c.by(), err)
 }
 
-// undecodable is the error for a stored value that does not fit the type of into, a pointer. An error of this
-// library stays as it is.
-func undecodable(into any, err error) error {
+// undecodable is the error for a value that does not fit the type of into, a pointer. An error of this library stays as
+// it is.
+func (c Codec) undecodable(into any, err error) error {
 	if fault.Ours(err) {
 		return err
 	}
-	return fmt.Errorf("cannot decode into %v with Options.Registry: %w", reflect.TypeOf(into).Elem(), err)
+	return fmt.Errorf("cannot decode into %v%s: %w", reflect.TypeOf(into).Elem(), c.by(), err)
+}
+
+// by names the registry if it was set.
+func (c Codec) by() string {
+	if c.Registry == nil {
+		return ""
+	}
+	return " with Options.Registry"
 }
 
 // document encodes a value that is not nil with the registry and the options.
@@ -141,7 +149,7 @@ func (c Codec) Value(v any) (bson.RawValue, error) {
 	}
 	document, err := c.document(bson.D{{Key: "v", Value: v}})
 	if err != nil {
-		return bson.RawValue{}, unencodable(v, err)
+		return bson.RawValue{}, c.unencodable(v, err)
 	}
 	return document.Lookup("v"), fault.CheckSize("the value", len(document))
 }
@@ -219,10 +227,44 @@ func (c Codec) ID(what string, id any) (bson.RawValue, error) {
 	return v, nil
 }
 
-// Decode decodes a document into a pointer, as the driver's Decode does.
+// Decode decodes a stored document into a pointer, as the driver's Decode does. One that does not fit is ErrMalformed.
 func (c Codec) Decode(document bson.Raw, into any) error {
+	return malformed(c.try(document, into))
+}
+
+// DecodeGiven is Decode for a document that is not stored in the form of the package. One that does not fit is ErrInvalid.
+func (c Codec) DecodeGiven(document bson.Raw, into any) error {
+	return invalid(c.try(document, into))
+}
+
+// Unfit is the error of Decode for one of the driver, which has decoded a stored document by the client's codecs.
+func Unfit(into any, err error) error {
+	if err == nil {
+		return nil
+	}
+	return malformed(Codec{}.undecodable(into, err))
+}
+
+// malformed makes an error ErrMalformed, unless it is one of this library.
+func malformed(err error) error {
+	if err == nil || fault.Ours(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", fault.ErrMalformed, err)
+}
+
+// invalid makes an error ErrInvalid.
+func invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.Invalid("%w", err)
+}
+
+// try decodes a document. Its error names the type.
+func (c Codec) try(document bson.Raw, into any) error {
 	if err := c.decode(document, into); err != nil {
-		return undecodable(into, err)
+		return c.undecodable(into, err)
 	}
 	return nil
 }
@@ -247,13 +289,26 @@ func (c Codec) decode(document bson.Raw, into any) error {
 	return d.Decode(into)
 }
 
-// DecodeValue decodes a value into a new T.
+// DecodeValue decodes a stored value into a new T. One that does not fit is ErrMalformed.
 func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
+	out, err := tryValue[T](c, v)
+	return out, malformed(err)
+}
+
+// DecodeGivenValue is DecodeValue for a value that is not stored in the form of the package. One that does not fit is
+// ErrInvalid.
+func DecodeGivenValue[T any](c Codec, v bson.RawValue) (T, error) {
+	out, err := tryValue[T](c, v)
+	return out, invalid(err)
+}
+
+// tryValue decodes a value. Its error names the type.
+func tryValue[T any](c Codec, v bson.RawValue) (T, error) {
 	var holder struct {
 		V T `bson:"v" json:"v"`
 	}
 	if v.Type == 0 {
-		return holder.V, undecodable(&holder.V, errors.New("the value is missing"))
+		return holder.V, c.undecodable(&holder.V, errors.New("the value is missing"))
 	}
 	if c == (Codec{}) && unplain(v, &holder.V) {
 		return holder.V, nil
@@ -262,7 +317,7 @@ func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
 	document := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(size))
 	document = append(append(append(document, byte(v.Type), 'v', 0), v.Value...), 0)
 	if err := c.decode(document, &holder); err != nil {
-		return holder.V, undecodable(&holder.V, err)
+		return holder.V, c.undecodable(&holder.V, err)
 	}
 	return holder.V, nil
 }
@@ -272,7 +327,7 @@ func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
 func DecodeCompared[T any](c Codec, v bson.RawValue) (T, error) {
 	out, err := DecodeValue[T](c, v)
 	if err != nil {
-		return out, fmt.Errorf("%w: %w", fault.ErrMalformed, err)
+		return out, err
 	}
 	if back, err := c.Compared(out); err != nil || value.Key(back) != value.Key(v) {
 		return out, fmt.Errorf("%w: it is no %v", fault.ErrMalformed, reflect.TypeFor[T]())
@@ -280,11 +335,11 @@ func DecodeCompared[T any](c Codec, v bson.RawValue) (T, error) {
 	return out, nil
 }
 
-// DecodeID is DecodeCompared for an _id or a reference to one. What cannot be an _id is an error, too.
+// DecodeID is DecodeCompared for an _id or a reference to one. What cannot be an _id is ErrMalformed, too.
 func DecodeID[T any](c Codec, id bson.RawValue) (T, error) {
 	if err := value.CheckID(id); err != nil { // null would decode as a zero T
 		var none T
-		return none, err
+		return none, malformed(err)
 	}
 	return DecodeCompared[T](c, id)
 }
@@ -292,12 +347,12 @@ func DecodeID[T any](c Codec, id bson.RawValue) (T, error) {
 // DecodeNew decodes the _id of a document that will be inserted; fresh says that the document had no _id
 // and gets this ObjectID.
 func DecodeNew[ID any](c Codec, v bson.RawValue, fresh bool) (ID, error) {
-	id, err := DecodeValue[ID](c, v)
+	id, err := DecodeGivenValue[ID](c, v)
 	switch {
 	case err != nil && fresh:
 		err = fault.Invalid("the document has no _id, and %v cannot hold a new ObjectID: set the _id", reflect.TypeFor[ID]())
 	case err != nil:
-		err = fault.Of(v, fault.Invalid("%w", err))
+		err = fault.Of(v, err)
 	}
 	return id, err
 }

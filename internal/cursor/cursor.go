@@ -12,7 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // closeBound is how long a close waits for the server. A close needs its own bound because the caller's
@@ -85,13 +87,31 @@ func Decode[T any](ctx context.Context, open func(ctx context.Context) (*mongo.C
 		for c, err := range Each(ctx, open) {
 			var v T
 			if err == nil {
-				err = c.Decode(&v)
+				err = Into(c, &v)
 			}
 			if !yield(v, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// Into decodes the document at a cursor by the client's codecs. One that does not fit the type is ErrMalformed.
+func Into(c *mongo.Cursor, v any) error {
+	err := codec.Unfit(v, c.Decode(v))
+	id := c.Current.Lookup("_id")
+	if err == nil || id.Type == 0 {
+		return err
+	}
+	return fault.Of(id, err)
+}
+
+// One is Into for the document of a find.
+func One(found *mongo.SingleResult, v any) error {
+	if err := found.Err(); err != nil {
+		return err
+	}
+	return codec.Unfit(v, found.Decode(v))
 }
 
 // Collect returns the values of an iterator, nil if it ends with an error.

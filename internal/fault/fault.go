@@ -55,6 +55,27 @@ func Invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
+// Malformed returns an ErrMalformed that says what is wrong.
+func Malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrMalformed, fmt.Errorf(format, args...))
+}
+
+// noArray are the codes of $size, $map, $filter, $reverseArray and $in for a value that is no array.
+var noArray = []int{17124, 16883, 28651, 34435, 40081}
+
+// Arrays makes ErrMalformed of the refusal of a command that expected an array in a document and met another value.
+func Arrays(err error) error {
+	var server mongo.ServerError
+	if !errors.As(err, &server) {
+		return err
+	}
+	if slices.ContainsFunc(noArray, server.HasErrorCode) || // expressions; operators of updates
+		server.HasErrorCodeWithMessage(2, "must be an array but is of type") || server.HasErrorCodeWithMessage(2, "non-array") {
+		return Malformed("%w", err)
+	}
+	return err
+}
+
 // In prefixes an error that a function returns with its call, in words: an error of "subset.InsertMany" begins with
 // "subset: insert many: ".
 //

@@ -61,7 +61,7 @@ func One[R any](result R, err error) (R, error) {
 	if err != nil && !notWritten(err) {
 		err = Unknown(err)
 	}
-	return result, Sized(err)
+	return result, Arrays(Sized(err))
 }
 
 // Many judges the answer to a write of several documents, which can stop midway. A bulk write of several kinds is
@@ -72,7 +72,7 @@ func Many[R any](result R, err error) (R, error) {
 	if err != nil && (n > 0 || !unsent(err) && !(notWritten(err) && known)) {
 		err = Unknown(err)
 	}
-	return result, Sized(err)
+	return result, Arrays(Sized(err))
 }
 
 // errUnacknowledged is the error of a write that is sent without a question for its result.

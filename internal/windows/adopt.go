@@ -169,8 +169,5 @@ func (f *Frame) Plain(doc bson.Raw, keepID bool, fits any) (series bson.RawValue
 	if series.Type == 0 {
 		return series, m, fault.Invalid("the document has no series in %q", f.Series)
 	}
-	if err := f.Codec.Decode(m, fits); err != nil {
-		return series, m, fault.Invalid("%w", err)
-	}
-	return series, m, nil
+	return series, m, f.Codec.DecodeGiven(m, fits)
 }

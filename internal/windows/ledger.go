@@ -139,7 +139,7 @@ func intervalOf(doc bson.Raw) (*interval, error) {
 	_, hashes, _ := doc.Lookup("hashes").BinaryOK()
 	elements, err := bson.Raw(ids).Elements()
 	if err != nil || len(hashes) != 8*len(elements) || i.revision == 0 || i.from.Type == 0 {
-		return nil, fault.Invalid("the document is not an interval of a ledger")
+		return nil, fault.Malformed("the document is not an interval of a ledger")
 	}
 	i.entries = make([]entry, len(elements))
 	for n, e := range elements {

@@ -95,7 +95,7 @@ func First(docs iter.Seq2[bson.Raw, error]) (bson.Raw, error) {
 
 // NoDate is the error for a document whose start is not a date.
 func (f *Frame) NoDate(doc bson.Raw) error {
-	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", f.Start, value.Text(value.Lookup(doc, f.Start))))
+	return fault.Of(doc.Lookup("_id"), fault.Malformed("%s is %s, not a date", f.Start, value.Text(value.Lookup(doc, f.Start))))
 }
 
 // Date returns a date as it is stored.

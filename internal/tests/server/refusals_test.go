@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -59,6 +60,26 @@ func keys(err error) any {
 		return err
 	}
 	return fmt.Sprintf("%d for %s", all[0].Code, text(all[0].Raw.Lookup("keyPattern")))
+}
+
+// sets is an update to what an expression makes.
+func sets(expression any) mongo.Pipeline {
+	return mongo.Pipeline{expr.Op("$set", expr.D("w", expression))}
+}
+
+// noArrays says "malformed" if package fault knows each refusal of a text in the place of an array.
+func noArrays(s *server) any {
+	s.insert(expr.D("_id", 1, "v", "text"))
+	for _, update := range []any{
+		expr.Op("$push", expr.D("v", 1)), expr.Op("$addToSet", expr.D("v", 1)),
+		sets(expr.Op("$size", "$v")), sets(expr.Map("$v", "x", "$$x")), sets(expr.Filter("$v", "x", true)),
+		sets(expr.Op("$reverseArray", "$v")), sets(expr.Op("$in", 1, "$v")),
+	} {
+		if _, err := fault.One(s.c.UpdateOne(s.t.Context(), bson.D{}, update)); !errors.Is(err, fault.ErrMalformed) {
+			return fmt.Sprintf("%v: %v", update, err)
+		}
+	}
+	return "malformed"
 }
 
 var refusals = []row{
@@ -173,6 +194,7 @@ var refusals = []row{
 		}},
 	{"listIndexes of a collection that does not exist", "a refusal with 26 NamespaceNotFound", "mongopatterns internal/indexes",
 		func(s *server) any { return testkit.ErrorOf(s.run("listIndexes", s.c.Name())) }},
+	{"expressions and updates of a text that must be an array", "malformed", "internal/fault", noArrays},
 	{"a stage that the server does not know", "a refusal with 40324 Location40324", "advise",
 		func(s *server) any { return testkit.ErrorOf(s.aggregate(expr.Op("$noSuchStage", bson.D{}))) }},
 	{"a command that the server does not know", "a refusal with 59 CommandNotFound", "mongotest internal/fault",

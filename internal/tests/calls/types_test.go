@@ -1,0 +1,148 @@
+package calls_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// A stored is a value of a document: its collection, the document's place in the order of _id, and the path.
+type stored struct {
+	coll  string
+	doc   int
+	path  string
+	value any
+}
+
+// values are those of all documents that belong to the state of a call, but for _id, at every depth.
+func values(t *testing.T, db *mongo.Database, c registry.Call) (out []stored) {
+	t.Helper()
+	for _, name := range testkit.Collections(t, db) {
+		if slices.Contains(c.Aside, name) {
+			continue
+		}
+		for i, doc := range testkit.Stored[bson.D](t, db.Collection(name)) {
+			var walk func(path string, v any)
+			walk = func(path string, v any) {
+				if path != "" {
+					out = append(out, stored{name, i, path[1:], v})
+				}
+				switch v := v.(type) {
+				case bson.D:
+					for _, e := range v {
+						if path != "" || e.Key != "_id" {
+							walk(path+"."+e.Key, e.Value)
+						}
+					}
+				case bson.A:
+					for i, item := range v {
+						walk(fmt.Sprintf("%s.%d", path, i), item)
+					}
+				}
+			}
+			walk("", doc)
+		}
+	}
+	return out
+}
+
+// put stores another value in the place. It reports whether no index refuses that.
+func (s stored) put(t *testing.T, db *mongo.Database, v any) bool {
+	t.Helper()
+	coll := db.Collection(s.coll)
+	id := testkit.Stored[bson.D](t, coll)[s.doc][0].Value
+	_, err := coll.UpdateOne(t.Context(), testkit.D("_id", testkit.D("$eq", id)), testkit.D("$set", testkit.D(s.path, v)))
+	return err == nil
+}
+
+// odd are values of other types than the library and the types of the calls expect.
+func odd(v any) []any {
+	text := any("odd")
+	if _, ok := v.(string); ok {
+		text = 7
+	}
+	return []any{text, testkit.D("odd", true)}
+}
+
+// general reports whether an error, if there is one, says which of the general errors it is.
+func general(err error) bool {
+	return err == nil || slices.ContainsFunc([]error{
+		mongopatterns.ErrMalformed, mongopatterns.ErrNotFound, mongopatterns.ErrConflict,
+	}, func(known error) bool { return errors.Is(err, known) })
+}
+
+// A stored value of another type than a read expects is returned, passed over, or named by ErrMalformed: no error is that
+// of the server or the driver alone, with which a caller can do nothing. extref says ErrInvalid of a source that it cannot
+// copy, as of one that an Update would make.
+func TestOddValueRead(t *testing.T) {
+	for _, r := range registry.Reads() {
+		if !scale.Third(r.Name) {
+			continue
+		}
+		t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			c := r.Start(&registry.Scene{T: t, DB: db})
+			for _, s := range values(t, db, c) {
+				for _, v := range odd(s.value) {
+					if !s.put(t, db, v) {
+						continue
+					}
+					_, err := c.Do(t.Context())
+					if source := r.Package() == "extref" && errors.Is(err, mongopatterns.ErrInvalid); !general(err) && !source {
+						t.Errorf("%s %d: %s is %v: %v", s.coll, s.doc, s.path, v, err)
+					}
+				}
+				s.put(t, db, s.value)
+			}
+		})
+	}
+}
+
+// A value in the place of an array is ErrMalformed for a call that writes, if it minds, and stays.
+func TestValueForAnArray(t *testing.T) {
+	for _, r := range registry.Writes() {
+		if !scale.Third(r.Name) {
+			continue
+		}
+		t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			start := func() registry.Call {
+				testkit.Empty(t, db)
+				return r.Start(&registry.Scene{T: t, DB: db})
+			}
+			for _, s := range values(t, db, start()) {
+				if _, ok := s.value.(bson.A); !ok {
+					continue
+				}
+				for _, v := range odd(s.value) {
+					c := start()
+					if !s.put(t, db, v) {
+						continue
+					}
+					before := typedTexts(t, db, c, nil)
+					_, err := c.Do(t.Context())
+					if !general(err) {
+						t.Errorf("%s %d: %s is %v: %v", s.coll, s.doc, s.path, v, err)
+					}
+					undone := mongopatterns.OutcomeOf(err) == mongopatterns.NotDone
+					if now := typedTexts(t, db, c, nil); undone && c.One != nil && !slices.Equal(now, before) {
+						t.Errorf("%s %d: %s is %v: %v, but written", s.coll, s.doc, s.path, v, err)
+					}
+				}
+			}
+		})
+	}
+}
