@@ -69,7 +69,7 @@ func Arrays(err error) error {
 	if !errors.As(err, &server) {
 		return err
 	}
-	if slices.ContainsFunc(noArray, server.HasErrorCode) || // expressions; operators of updates
+	if HasCode(err, noArray...) || // expressions; operators of updates
 		server.HasErrorCodeWithMessage(2, "must be an array but is of type") || server.HasErrorCodeWithMessage(2, "non-array") {
 		return Malformed("%w", err)
 	}
