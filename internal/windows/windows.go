@@ -4,7 +4,6 @@ package windows
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strings"
 	"time"
