@@ -500,7 +500,7 @@ var mistakes = []mistake{
 	}, mongopatterns.ErrInvalid, "Revision.Number: it is 0 and must be 1 or more"},
 	{"versioning: RevisionField holds a string", []any{testkit.D("_id", 1, "revision", "two")}, func(ctx context.Context, db *mongo.Database) error {
 		return on(versioning.New[int, titled](db.Collection("c"), db.Collection("r"), nil))(func(d *versioning.History[int, titled]) error { return testkit.ErrorOf(d.Get(ctx, 1)) })
-	}, mongopatterns.ErrInvalid, `"revision" is "two"`},
+	}, mongopatterns.ErrMalformed, `"revision" is "two"`},
 	{"approx: Add after Close", nil, func(ctx context.Context, db *mongo.Database) error {
 		return on(approx.New[int](db.Collection("c"), nil))(func(c *approx.Counters[int]) error { return errors.Join(c.Close(ctx), c.Add(ctx, 1, 1)) })
 	}, mongopatterns.ErrClosed, "closed"},

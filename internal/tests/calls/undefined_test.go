@@ -257,7 +257,7 @@ var undefinedRows = []undefinedRow{
 		testkit.Insert(t, c, testkit.D("_id", 1, "revision", bson.Undefined{}))
 		_, err := h.Edit(ctx, 1, func(doc *bson.D) error { *doc = append(*doc, bson.E{Key: "x", Value: 1}); return nil }, versioning.Change{})
 		return []string{told(h.Adopt(ctx, nil, nil)), toldErr(err), finds(ctx, t, h)}
-	}, "0 done, 1 failed, 0 remaining; invalid; [malformed ]", ""},
+	}, "0 done, 1 failed, 0 remaining; malformed; [malformed ]", ""},
 	{"extref, version", func(ctx context.Context, t *testing.T, c, d *mongo.Collection) []string {
 		s := testkit.Must(extref.New[int, bson.D](c, []extref.Target{{Collection: d, Path: "team", Fields: []extref.Field{{Path: "name"}}}}, nil))
 		testkit.Insert(t, c, testkit.D("_id", 1, "name", "x", "version", bson.Undefined{}))
