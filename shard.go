@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // Sharder is implemented by every helper of a pattern that stores documents.
@@ -74,7 +75,7 @@ func Shard(ctx context.Context, db *mongo.Database, helpers ...Sharder) (done []
 			}
 		}
 	}
-	err = comment.On(db.Client().Database("config").Collection("shards")).FindOne(ctx, bson.D{}).Err()
+	err = scoped.On(db.Client().Database("config").Collection("shards")).FindOne(ctx, bson.D{}).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, fmt.Errorf("%w: the server is not a mongos, because it has no config.shards", fault.ErrInvalid)
 	}
@@ -115,7 +116,7 @@ func sharding(ctx context.Context, db *mongo.Database, name string) (*Sharding, 
 		Key    bson.D `bson:"key"`
 		Unique bool   `bson:"unique"`
 	}
-	collections := comment.On(db.Client().Database("config").Collection("collections"))
+	collections := scoped.On(db.Client().Database("config").Collection("collections"))
 	err := collections.FindOne(ctx, bson.D{{Key: "_id", Value: db.Name() + "." + name}, {Key: "key", Value: bson.D{{Key: "$exists", Value: true}}}}).Decode(&entry)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil

@@ -25,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/interval"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -200,13 +201,13 @@ func (c *Counters[ID]) Filter(key ID) bson.D { return c.core.filter(key) }
 // A core stores counts of keys, on BSON.
 type core struct {
 	Options
-	coll  *comment.Collection
+	coll  *scoped.Collection
 	codec codec.Codec
 }
 
 // newCore completes the options and refuses those that the constructor has no use for.
 func newCore(coll *mongo.Collection, opts *Options, useless ...string) (*core, error) {
-	c := &core{coll: comment.On(coll)}
+	c := &core{coll: scoped.On(coll)}
 	if opts != nil {
 		c.Options = *opts
 	}

@@ -17,12 +17,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Archive moves documents between a live collection and an archive. It is safe for concurrent use.
 type Archive struct {
-	live, archived *comment.Collection
+	live, archived *scoped.Collection
 	companions     []companion // on the way to the archive
 	opts           Options
 }
@@ -72,7 +73,7 @@ func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error
 	if err != nil {
 		return nil, err
 	}
-	a.live, a.archived = comment.On(live).In(tenant), comment.On(archived).In(tenant)
+	a.live, a.archived = scoped.On(live).In(tenant), scoped.On(archived).In(tenant)
 	return a, a.join()
 }
 
@@ -80,7 +81,7 @@ func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error
 func (a *Archive) keyed(field string) bson.D { return a.live.Scope().Keys(expr.D(field, 1)) }
 
 // near reports whether a collection is in the database of the live one.
-func (a *Archive) near(coll *comment.Collection) bool {
+func (a *Archive) near(coll *scoped.Collection) bool {
 	return coll.Database().Name() == a.live.Database().Name()
 }
 

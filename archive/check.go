@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -67,7 +68,7 @@ func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2
 }
 
 // everything are all collections.
-func (a *Archive) everything() []*comment.Collection {
+func (a *Archive) everything() []*scoped.Collection {
 	way := a.away()
 	return slices.Concat(way.sources(), way.targets())
 }
@@ -184,7 +185,7 @@ func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result 
 		return result, err
 	}
 	progress := w.Progress
-	then := func(coll *comment.Collection, scan maintain.Scan, step maintain.Step) error {
+	then := func(coll *scoped.Collection, scan maintain.Scan, step maintain.Step) error {
 		first := result
 		w.Progress = func(more mongopatterns.Result) {
 			all := first

@@ -13,13 +13,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -41,7 +41,7 @@ type Companion struct {
 
 // A companion is a Companion on one way.
 type companion struct {
-	from, to *comment.Collection
+	from, to *scoped.Collection
 	field    string
 }
 
@@ -59,14 +59,14 @@ func (a *Archive) join() error {
 			return err
 		}
 		named = append(named, option+".Live", c.Live, option+".Archived", c.Archived)
-		a.companions = append(a.companions, companion{comment.On(c.Live).In(tenant), comment.On(c.Archived).In(tenant), c.Field})
+		a.companions = append(a.companions, companion{scoped.On(c.Live).In(tenant), scoped.On(c.Archived).In(tenant), c.Field})
 	}
 	return config.OfOneClient(named...)
 }
 
 // followed yields the field and both collections of each companion.
-func (a *Archive) followed() iter.Seq2[string, *comment.Collection] {
-	return func(yield func(string, *comment.Collection) bool) {
+func (a *Archive) followed() iter.Seq2[string, *scoped.Collection] {
+	return func(yield func(string, *scoped.Collection) bool) {
 		for _, c := range a.companions {
 			if !yield(c.field, c.from) || !yield(c.field, c.to) {
 				return
@@ -241,7 +241,7 @@ func deliver(ctx context.Context, loads []load) error {
 // A stray is a companion on the way to its documents.
 type stray struct {
 	companion
-	parents, parentsThere *comment.Collection
+	parents, parentsThere *scoped.Collection
 }
 
 // strays are the ways of all companions: to the archive, and back.

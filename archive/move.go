@@ -14,12 +14,12 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -29,7 +29,7 @@ import (
 type way struct {
 	mark     string // the MarkField
 	marks    bool   // documents get the mark; otherwise they lose it
-	from, to *comment.Collection
+	from, to *scoped.Collection
 	filter   any         // selects the documents
 	with     []companion // what moves with them
 	room     int         // for the bytes of all companions of a transaction
@@ -57,16 +57,16 @@ func (w *way) run(ctx context.Context, what string, filter any, work *mongopatte
 }
 
 // sources are the collections that documents leave, targets those where they arrive.
-func (w *way) sources() []*comment.Collection {
-	all := []*comment.Collection{w.from}
+func (w *way) sources() []*scoped.Collection {
+	all := []*scoped.Collection{w.from}
 	for _, c := range w.with {
 		all = append(all, c.from)
 	}
 	return all
 }
 
-func (w *way) targets() []*comment.Collection {
-	all := []*comment.Collection{w.to}
+func (w *way) targets() []*scoped.Collection {
+	all := []*scoped.Collection{w.to}
 	for _, c := range w.with {
 		all = append(all, c.to)
 	}
@@ -214,7 +214,7 @@ func emptied(doc bson.Raw, field string) error {
 	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: the server would replace the empty timestamp in %q", fault.ErrMalformed, field))
 }
 
-func find(ctx context.Context, coll *comment.Collection, filter any, most int) ([]bson.Raw, error) {
+func find(ctx context.Context, coll *scoped.Collection, filter any, most int) ([]bson.Raw, error) {
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return coll.Find(ctx, filter, options.Find().SetBatchSize(int32(most+1)))
 	}))

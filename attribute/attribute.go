@@ -13,7 +13,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -22,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 var (
@@ -96,8 +96,8 @@ type Attribute[V any] struct {
 
 // core holds everything that does not depend on the types.
 type core struct {
-	coll                         *comment.Collection
-	primary                      *comment.Collection // for reads that a write depends on
+	coll                         *scoped.Collection
+	primary                      *scoped.Collection // for reads that a write depends on
 	array, key, value, qualifier string
 	keyPath                      string
 	indexes                      []bson.D // the keys of Options.Indexes
@@ -129,7 +129,7 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (a *Attributes[ID, V]
 	if err != nil {
 		return nil, err
 	}
-	own := comment.On(coll).In(of)
+	own := scoped.On(coll).In(of)
 	c := &core{
 		coll: own, primary: cursor.Primary(own),
 		array: o.ArrayField, key: o.KeyField, value: o.ValueField, qualifier: o.QualifierField,

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // Get returns the value of this key. It returns ErrNoAttribute if the document has no such entry,
@@ -91,7 +92,7 @@ func ofDocument(id any, err error) error {
 type list[T any] []T
 
 // read returns the result of the expression found for the first document that filter selects.
-func read[T any](ctx context.Context, c *core, coll *comment.Collection, filter, found any) (list[T], error) {
+func read[T any](ctx context.Context, c *core, coll *scoped.Collection, filter, found any) (list[T], error) {
 	var doc struct {
 		Writable bool    `bson:"writable"`
 		Found    list[T] `bson:"found"`

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -54,7 +55,7 @@ func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conve
 	ctx = comment.Call(ctx, "bucket.Adopt")
 	defer fault.In(&err, "bucket.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Frame.Adopt(ctx, comment.On(src), work, b.core.begin, b.taking(convert))
+	return b.core.Frame.Adopt(ctx, scoped.On(src), work, b.core.begin, b.taking(convert))
 }
 
 // Compare yields the differences between the source of an Adopt and the buckets. convert must be the one of
@@ -89,7 +90,7 @@ func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, con
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, c.opts.ArrayField+"."+v.Field)
 	}
-	return fault.Seq("bucket.Compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
+	return fault.Seq("bucket.Compare", c.Frame.Compare(ctx, scoped.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurement of a document to a batch.

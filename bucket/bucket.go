@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -51,7 +52,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 		o = *opts
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
-	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: comment.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: scoped.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)}}
 	if err := c.Check(o.settings()...); err != nil {
 		return nil, err

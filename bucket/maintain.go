@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
@@ -156,5 +157,5 @@ func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *
 	ctx = comment.Call(ctx, "bucket.Archive")
 	defer fault.In(&err, "bucket.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Archive(ctx, before, comment.On(target), work, windows.Insert)
+	return b.core.Archive(ctx, before, scoped.On(target), work, windows.Insert)
 }

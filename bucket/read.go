@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
@@ -187,7 +188,7 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 }
 
 // pipe reads the result of a pipeline. Its documents stay valid.
-func pipe(ctx context.Context, coll *comment.Collection, pipeline mongo.Pipeline) iter.Seq2[bson.Raw, error] {
+func pipe(ctx context.Context, coll *scoped.Collection, pipeline mongo.Pipeline) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Aggregate(ctx, pipeline) })
 }
 

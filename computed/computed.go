@@ -26,6 +26,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -157,7 +158,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 	if err != nil {
 		return nil, err
 	}
-	inner.sources, inner.targets = comment.On(sources).In(of), comment.On(targets).In(of)
+	inner.sources, inner.targets = scoped.On(sources).In(of), scoped.On(targets).In(of)
 	if inner.Then != nil && inner.Then.level().sources.Name() != targets.Name() {
 		return nil, fault.Invalid("Options.Then: it must be computed from %s", targets.Name())
 	}

@@ -20,13 +20,14 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/lease"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -34,7 +35,7 @@ import (
 // A core does the work of Computed on BSON, without knowing T.
 type core struct {
 	Options
-	sources, targets *comment.Collection
+	sources, targets *scoped.Collection
 	codec            codec.Codec
 	key              string // the path of the target's _id in a source
 	pipeline         mongo.Pipeline
@@ -332,7 +333,7 @@ func (c *core) recompute(ctx context.Context, before, after map[string]contribut
 func (c *core) write(ctx context.Context, targets []bson.RawValue, made map[string]bson.Raw) error {
 	models := make([]mongo.WriteModel, len(targets))
 	for i, id := range targets {
-		models[i] = mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.set(made[value.Key(id)]))
+		models[i] = mongo.NewUpdateOneModel().SetFilter(expr.ByID(id)).SetUpdate(c.set(made[value.Key(id)]))
 	}
 	_, err := fault.Many(c.targets.BulkWrite(ctx, models))
 	return err
@@ -348,7 +349,7 @@ func (c *core) addUp(_ context.Context, before, after map[string]contribution) (
 		key := value.Key(id)
 		update, sound := c.add(before[key].made, after[key].made)
 		addable[i] = expr.D(c.state("dirty"), expr.Op("$ne", aside), "$expr", sound)
-		models[i] = mongo.NewUpdateOneModel().SetFilter(append(byID(id), addable[i]...)).SetUpdate(update)
+		models[i] = mongo.NewUpdateOneModel().SetFilter(append(expr.ByID(id), addable[i]...)).SetUpdate(update)
 	}
 	return targets, func(ctx context.Context) error {
 		written, err := fault.Many(c.targets.BulkWrite(ctx, models))
@@ -376,14 +377,12 @@ func (c *core) anew(ctx context.Context, targets []bson.RawValue, addable []bson
 		if _, ok := after[key]; ok && made[key] == nil {
 			return misnamed(id)
 		}
-		rest := append(byID(id), expr.Element("$nor", bson.A{addable[i]}))
+		rest := append(expr.ByID(id), expr.Element("$nor", bson.A{addable[i]}))
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(rest).SetUpdate(c.set(made[key])))
 	}
 	_, err = fault.Many(c.targets.BulkWrite(ctx, models))
 	return err
 }
-
-func byID(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
 // set returns the update that stores computed values, those of Empty if made is nil. Because of the
 // epoch it is a real write even if no value changes, so concurrent writers conflict.
@@ -530,7 +529,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 			result.Skipped++
 			continue
 		}
-		guard := append(byID(id), c.unchanged(epoch))
+		guard := append(expr.ByID(id), c.unchanged(epoch))
 		there = append(there, id)
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)], expr.Element(c.state("run"), run))))
 	}
@@ -564,7 +563,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 // get reads a target into out. If it is stale and nobody else computes it, get computes it first.
 func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, out any) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		found := c.targets.FindOne(ctx, byID(id))
+		found := c.targets.FindOne(ctx, expr.ByID(id))
 		raw, err := found.Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return fault.Of(id, mongopatterns.ErrNotFound)
@@ -580,7 +579,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		// Only if the epoch is the one read: someone may have computed it since.
 		as := c.unchanged(value.Lookup(raw, c.state("epoch")))
 		by := bson.NewObjectID()
-		mine, err := c.lease(ctx, append(byID(id), as), by, nil)
+		mine, err := c.lease(ctx, append(expr.ByID(id), as), by, nil)
 		if err == nil && mine != nil { // the lease is written, perhaps the values too
 			_, err = c.refresh(ctx, []bson.RawValue{id})
 			err = fault.Unknown(err)
@@ -590,7 +589,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return err
 		}
 		if mine != nil {
-			return fault.Unknown(fault.Found(id, cursor.One(cursor.Primary(c.targets).FindOne(ctx, byID(id)), out)))
+			return fault.Unknown(fault.Found(id, cursor.One(cursor.Primary(c.targets).FindOne(ctx, expr.ByID(id)), out)))
 		}
 		if computed && !c.Wait {
 			return fault.Of(id, cursor.One(found, out))
@@ -641,7 +640,7 @@ func (c *core) giveBack(ctx context.Context, id bson.RawValue, by bson.ObjectID,
 	defer cancel()
 	ctx, stop := pause.Undated(bounded)
 	defer stop()
-	mine := append(byID(id), expr.Element(c.state("by"), by))
+	mine := append(expr.ByID(id), expr.Element(c.state("by"), by))
 	free := append(update, expr.Element("$unset", expr.D(c.state("until"), "", c.state("by"), "")))
 	_, _ = fault.One(c.targets.UpdateOne(ctx, mine, free)) // after an error the lease runs out by itself
 }
@@ -712,7 +711,7 @@ func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w 
 	by := bson.NewObjectID()
 	one := mongopatterns.Result{Examined: 1}
 	attempt := expr.D(c.state("attempts"), c.raised("attempts"))
-	mine, err := c.lease(ctx, append(byID(id), filter...), by, attempt)
+	mine, err := c.lease(ctx, append(expr.ByID(id), filter...), by, attempt)
 	if err != nil || mine == nil {
 		return err
 	}
@@ -748,7 +747,7 @@ func (c *core) failed(ctx context.Context, id bson.RawValue, attempts int64, fai
 	if attempts >= int64(c.Attempts) {
 		set = append(set, expr.Element(c.state("dirty"), aside))
 	}
-	_, err := fault.One(c.targets.UpdateOne(ctx, append(byID(id), expr.Element(c.state("attempts"), attempts)), expr.Op("$set", set)))
+	_, err := fault.One(c.targets.UpdateOne(ctx, append(expr.ByID(id), expr.Element(c.state("attempts"), attempts)), expr.Op("$set", set)))
 	return err
 }
 
@@ -781,18 +780,11 @@ func (c *core) refreshAll(ctx context.Context, work *mongopatterns.Work) (mongop
 			result.Done += int64(len(batch))
 			return nil
 		}
-		one, err := c.refresh(ctx, idsOf(batch))
+		one, err := c.refresh(ctx, transfer.IDs(batch))
 		one.Examined = 0 // the batch was counted already
 		maintain.Add(result, one)
 		return err
 	})
-}
-
-func idsOf(docs []bson.Raw) (ids []bson.RawValue) {
-	for _, doc := range docs {
-		ids = append(ids, doc.Lookup("_id"))
-	}
-	return ids
 }
 
 func (c *core) scan() maintain.Scan {
@@ -841,7 +833,7 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 	if len(batch) == 0 {
 		return out, nil
 	}
-	made, err := c.compute(ctx, idsOf(batch))
+	made, err := c.compute(ctx, transfer.IDs(batch))
 	if err != nil {
 		return nil, err
 	}

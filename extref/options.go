@@ -13,13 +13,13 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // Options says how the source is kept and who propagates. With the zero value the source
@@ -137,9 +137,9 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	if err != nil {
 		return nil, err
 	}
-	c.source, c.outbox = comment.On(source).In(of), comment.On(o.Outbox).In(of)
+	c.source, c.outbox = scoped.On(source).In(of), scoped.On(o.Outbox).In(of)
 	for i, t := range targets {
-		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i), coll: comment.On(t.Collection).In(of)}, known); err != nil {
+		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i), coll: scoped.On(t.Collection).In(of)}, known); err != nil {
 			return nil, err
 		}
 	}
@@ -211,7 +211,7 @@ func (c *core) add(t *target, known []any) error {
 	return nil
 }
 
-func same(a, b *comment.Collection) bool {
+func same(a, b *scoped.Collection) bool {
 	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
 }
 

@@ -117,7 +117,7 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 			}
 			return c.writeBatch(ctx, t, s, part, result)
 		}
-		if err := maintain.Apart(ctx, t.coll.Name(), batch, w.Strict, result, do); err != nil {
+		if err := maintain.InHalves(ctx, t.coll.Name(), batch, w.Strict, result, do); err != nil {
 			return err
 		}
 		w.Progress(*result)

@@ -14,21 +14,21 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // A core does the work of a Source on BSON.
 type core struct {
-	source    *comment.Collection
-	primary   *comment.Collection // the source, read where a write depends on it
-	outbox    *comment.Collection // nil without Options.Outbox
+	source    *scoped.Collection
+	primary   *scoped.Collection // the source, read where a write depends on it
+	outbox    *scoped.Collection // nil without Options.Outbox
 	targets   []*target
 	following []*target                               // the targets with a followed field
 	follow    []Field                                 // of all targets, each path once
@@ -77,8 +77,8 @@ func (c *core) derive() {
 }
 
 // collections returns all collections that this package writes, except the tokens of Watch.
-func (c *core) collections() []*comment.Collection {
-	all := []*comment.Collection{c.source}
+func (c *core) collections() []*scoped.Collection {
+	all := []*scoped.Collection{c.source}
 	if c.outbox != nil {
 		all = append(all, c.outbox)
 	}

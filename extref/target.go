@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -17,8 +17,8 @@ import (
 type target struct {
 	Target
 	option  string // "targets[0]", for errors of the configuration
-	coll    *comment.Collection
-	primary *comment.Collection // for reads that a write depends on
+	coll    *scoped.Collection
+	primary *scoped.Collection // for reads that a write depends on
 	follow  []Field
 	inner   []string // the paths of the parts of a copy, from its start
 	named   []string // the options of inner, and its paths from the start of the document

@@ -20,6 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -80,13 +81,13 @@ type WatchOptions struct {
 func (r *Source[ID, T]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	ctx = comment.Call(ctx, "extref.Watch")
 	defer fault.In(&err, "extref.Watch")
-	return r.core.watch(ctx, comment.On(tokens).In(r.core.source.Scope()), opts)
+	return r.core.watch(ctx, scoped.On(tokens).In(r.core.source.Scope()), opts)
 }
 
 type watcher struct {
 	*core
 	o      WatchOptions
-	tokens *comment.Collection
+	tokens *scoped.Collection
 	work   mongopatterns.Work
 	token  bson.Raw // nil: reconcile first
 	loaded bool
@@ -94,7 +95,7 @@ type watcher struct {
 	pauses *pause.Pauses // while the server is unavailable
 }
 
-func (c *core) watch(ctx context.Context, tokens *comment.Collection, opts *WatchOptions) (err error) {
+func (c *core) watch(ctx context.Context, tokens *scoped.Collection, opts *WatchOptions) (err error) {
 	w := &watcher{core: c, tokens: tokens, pauses: pause.Between(firstPause, maxPause)}
 	if opts != nil {
 		w.o = *opts
@@ -105,7 +106,7 @@ func (c *core) watch(ctx context.Context, tokens *comment.Collection, opts *Watc
 	if tokens.Database().Client() != c.source.Database().Client() {
 		return fault.Invalid("tokens: the collection is of another client")
 	}
-	if slices.ContainsFunc(c.collections(), func(other *comment.Collection) bool { return same(other, tokens) }) {
+	if slices.ContainsFunc(c.collections(), func(other *scoped.Collection) bool { return same(other, tokens) }) {
 		return fault.Invalid("tokens: the collection has other documents")
 	}
 	if w.o.MaxAwait < 0 {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -142,7 +142,7 @@ type repeated struct {
 
 // repeats finds the elements that lists hold several times; the server decides what
 // is equal.
-func (c *core) repeats(ctx context.Context, coll *comment.Collection, parts mongo.Pipeline) ([]repeated, error) {
+func (c *core) repeats(ctx context.Context, coll *scoped.Collection, parts mongo.Pipeline) ([]repeated, error) {
 	return cursor.Collect(cursor.Decode[repeated](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return coll.Aggregate(ctx, append(parts,
 			expr.Op("$unwind", expr.D("path", "$part.items", "includeArrayIndex", "i")),

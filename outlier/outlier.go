@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -44,7 +45,7 @@ type Lists[ID, E any] struct{ c core }
 
 // core does the work on BSON; Lists encodes and decodes.
 type core struct {
-	coll, overflow *comment.Collection // both read from the primary
+	coll, overflow *scoped.Collection // both read from the primary
 
 	o     Options
 	codec codec.Codec
@@ -78,7 +79,7 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[I
 	if err != nil {
 		return nil, err
 	}
-	return &Lists[ID, E]{core{cursor.Primary(comment.On(coll).In(of)), cursor.Primary(comment.On(overflow).In(of)), o, c, o.fixed()}}, nil
+	return &Lists[ID, E]{core{cursor.Primary(scoped.On(coll).In(of)), cursor.Primary(scoped.On(overflow).In(of)), o, c, o.fixed()}}, nil
 }
 
 // Indexes returns the indexes by collection. All begin with the scope. The parents have the partial index {items_overflow: 1}
@@ -141,7 +142,7 @@ func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
 }
 
 // aggregate reads all documents in as few batches as the server allows.
-func aggregate(ctx context.Context, coll *comment.Collection, pipeline mongo.Pipeline) ([]bson.Raw, error) {
+func aggregate(ctx context.Context, coll *scoped.Collection, pipeline mongo.Pipeline) ([]bson.Raw, error) {
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return coll.Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(1<<20))
 	}))

@@ -24,6 +24,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -61,7 +62,7 @@ type Pager[T any] struct {
 
 // core does the work on BSON.
 type core struct {
-	coll       *comment.Collection
+	coll       *scoped.Collection
 	order      order
 	id         int // of _id in order
 	opts       Options
@@ -92,7 +93,7 @@ func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (p *Pager[T]
 }
 
 func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
-	p := &core{coll: comment.On(coll), opts: opts, codec: codec.Of(coll, opts.Registry, opts.BSON)}
+	p := &core{coll: scoped.On(coll), opts: opts, codec: codec.Of(coll, opts.Registry, opts.BSON)}
 	if err := config.Collections("collection", coll); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -225,7 +226,7 @@ func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any,
 	return func(yield func(I, error) bool) {
 		var none I
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return comment.On(coll).Find(ctx, expr.And(filter), opts...)
+			return scoped.On(coll).Find(ctx, expr.And(filter), opts...)
 		}) {
 			if err != nil {
 				fault.In(&err, "polymorphic.Find")

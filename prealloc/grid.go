@@ -25,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -162,7 +163,7 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	if err != nil {
 		return nil, err
 	}
-	c.coll = comment.On(coll).In(of)
+	c.coll = scoped.On(coll).In(of)
 	if err := config.Apply(
 		config.Name("Options.HolderField", &c.HolderField, "by"),
 		config.Name("Options.UntilField", &c.UntilField, "until")); err != nil {
@@ -378,7 +379,7 @@ func (g *Grids[ID, H]) Filter(id ID) bson.D {
 // A core does the work of Grids on BSON.
 type core struct {
 	Options
-	coll  *comment.Collection
+	coll  *scoped.Collection
 	codec codec.Codec
 
 	available, held any                          // expressions of prepare
@@ -650,7 +651,7 @@ type state struct {
 }
 
 // read returns the cells of a grid, read from coll. Whether they are free is decided by the server's clock.
-func (c *core) read(ctx context.Context, coll *comment.Collection, id any) ([]state, error) {
+func (c *core) read(ctx context.Context, coll *scoped.Collection, id any) ([]state, error) {
 	key, err := c.id(id)
 	if err != nil {
 		return nil, err

@@ -12,13 +12,13 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -27,8 +27,8 @@ import (
 // both ends.
 type core struct {
 	Options
-	parents, children     *comment.Collection
-	links                 *comment.Collection // nil without Options.Links
+	parents, children     *scoped.Collection
+	links                 *scoped.Collection // nil without Options.Links
 	codec                 codec.Codec
 	scope                 *scope.Scope
 	up                    string // the child's field with its parent or parents, "" for none
@@ -40,11 +40,11 @@ type core struct {
 }
 
 // collections returns all collections with documents or references.
-func (c *core) collections() []*comment.Collection {
+func (c *core) collections() []*scoped.Collection {
 	if c.links == nil {
-		return []*comment.Collection{c.parents, c.children}
+		return []*scoped.Collection{c.parents, c.children}
 	}
-	return []*comment.Collection{c.parents, c.children, c.links}
+	return []*scoped.Collection{c.parents, c.children, c.links}
 }
 
 // end is the place of references to documents of target: field in the documents of holder, which is
@@ -52,7 +52,7 @@ func (c *core) collections() []*comment.Collection {
 // other field of a link. key is the field of target that references hold. back is the field in
 // which the documents of target refer back, or "".
 type end struct {
-	holder, target         *comment.Collection
+	holder, target         *scoped.Collection
 	from, field, back, key string
 	array                  bool
 }
@@ -113,7 +113,7 @@ func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.Ra
 
 // referred returns the references in a field of the documents that have each of the IDs in key; without a field it
 // returns which of the IDs there are.
-func referred(ctx context.Context, coll *comment.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
+func referred(ctx context.Context, coll *scoped.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
 	projection := bson.M{"_id": 0, key: 1}
 	if field != "" {
 		projection[field] = 1
@@ -127,7 +127,7 @@ func referred(ctx context.Context, coll *comment.Collection, key string, ids []b
 
 // linked returns one end of the links that have each of the IDs in key, their other end. It reads only the index, in
 // its order. An array in a link is one value, not a list of references.
-func linked(ctx context.Context, links *comment.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
+func linked(ctx context.Context, links *scoped.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
 	found, err := read[bson.Raw](ctx, links, key, ids, expr.D(key, 1, field, 1), bson.M{"_id": 0, key: 1, field: 1})
 	if err != nil {
 		return nil, err
@@ -220,8 +220,6 @@ func distinct(ids []bson.RawValue) []bson.RawValue {
 func (c *core) transact(ctx context.Context, write func(ctx context.Context) error) error {
 	return txn.Run(ctx, c.parents.Database(), write)
 }
-
-func byID(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
 // in selects by IDs. It leaves out stored references that cannot be an _id: a regular expression
 // would match other documents, and operators would make the whole command fail.
@@ -345,7 +343,7 @@ var (
 // have room for all of them; then the server need not evaluate an expression to count.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if left := c.MaxCount - len(children); left >= 0 {
-		room := append(byID(p), expr.Element(c.ChildrenField, notNull),
+		room := append(expr.ByID(p), expr.Element(c.ChildrenField, notNull),
 			expr.Element(c.ChildrenField+"."+strconv.Itoa(left), absent))
 		each := any(children[0])
 		if len(children) > 1 {
@@ -358,11 +356,11 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 		}
 	}
 	room, set := c.appended(c.ChildrenField, children)
-	result, err := fault.One(c.parents.UpdateOne(ctx, append(byID(p), room), set))
+	result, err := fault.One(c.parents.UpdateOne(ctx, append(expr.ByID(p), room), set))
 	if err != nil || result.MatchedCount == 1 {
 		return err
 	}
-	found, err := maintain.Holds(ctx, cursor.Primary(c.parents), byID(p))
+	found, err := maintain.Holds(ctx, cursor.Primary(c.parents), expr.ByID(p))
 	switch {
 	case err != nil:
 		return err
@@ -384,7 +382,7 @@ func (c *core) appended(field string, ids []bson.RawValue) (room bson.E, update 
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if c.ChildrenField != "" {
-		if err := c.toChildren.drop(ctx, byID(p), children...); err != nil {
+		if err := c.toChildren.drop(ctx, expr.ByID(p), children...); err != nil {
 			return err
 		}
 	}
@@ -393,12 +391,12 @@ func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawV
 
 func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
 	set := expr.Op("$set", expr.D(c.OwnerField, to))
-	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(expr.D(c.OwnerField, 1)))).Raw()
+	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, expr.ByID(one[0]), set, options.FindOneAndUpdate().SetProjection(expr.D(c.OwnerField, 1)))).Raw()
 	if err != nil || c.ChildrenField == "" {
 		return orAbsent(one[0], err, ErrNoChild)
 	}
 	if from := before.Lookup(c.OwnerField); !malformed(from) && value.Key(from) != value.Key(to) {
-		if err := c.toChildren.drop(ctx, byID(from), one...); err != nil {
+		if err := c.toChildren.drop(ctx, expr.ByID(from), one...); err != nil {
 			return err
 		}
 	}

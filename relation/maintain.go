@@ -309,13 +309,13 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	switch {
 	case dry:
 	case e.between():
-		_, err = fault.One(e.holder.DeleteOne(ctx, byID(id)))
+		_, err = fault.One(e.holder.DeleteOne(ctx, expr.ByID(id)))
 	case len(after) == len(before):
-		err = hold.Documents(ctx, e.holder, byID(id))
+		err = hold.Documents(ctx, e.holder, expr.ByID(id))
 	case e.array:
-		_, err = fault.One(e.holder.UpdateOne(ctx, byID(id), expr.Op("$set", expr.D(e.field, after))))
+		_, err = fault.One(e.holder.UpdateOne(ctx, expr.ByID(id), expr.Op("$set", expr.D(e.field, after))))
 	default:
-		err = e.drop(ctx, byID(id), id)
+		err = e.drop(ctx, expr.ByID(id), id)
 	}
 	return 1, left, err
 }
@@ -424,7 +424,7 @@ func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan,
 			if err != nil {
 				return err
 			}
-			unchanged := append(byID(id), expr.Element("$expr", expr.Op("$eq", expr.Field(c.ChildrenField), expr.Literal(before))))
+			unchanged := append(expr.ByID(id), expr.Element("$expr", expr.Op("$eq", expr.Field(c.ChildrenField), expr.Literal(before))))
 			updated, err := fault.One(c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", expr.D(c.ChildrenField, value.Array(after)))))
 			if err == nil && updated.MatchedCount == 0 {
 				err = errChanged
@@ -440,7 +440,7 @@ func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan,
 		case !errors.Is(err, errChanged):
 			return err
 		}
-		found, again := cursor.Primary(c.parents).FindOne(ctx, append(byID(id), scan.Filter...), options.FindOne().SetProjection(scan.Projection)).Raw()
+		found, again := cursor.Primary(c.parents).FindOne(ctx, append(expr.ByID(id), scan.Filter...), options.FindOne().SetProjection(scan.Projection)).Raw()
 		if errors.Is(again, mongo.ErrNoDocuments) {
 			return errNothing
 		} else if again != nil {

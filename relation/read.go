@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -72,7 +73,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 	if err != nil {
 		return joined, err
 	}
-	own := comment.On(coll)
+	own := scoped.On(coll)
 	if o.Scope != nil {
 		if err := config.Apply(config.Scope(slices.Clone(o.Scope))...); err != nil {
 			return joined, err
@@ -119,7 +120,7 @@ func (f found[T]) collect(pick func(doc T) []bson.RawValue) map[string][]bson.Ra
 }
 
 // read reads the documents with each of the IDs in key, in the order of sort.
-func read[T any](ctx context.Context, coll *comment.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
+func read[T any](ctx context.Context, coll *scoped.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
 	var room [64]byte
 	f.at = make(map[string]int, len(ids))
 	all := make([]bson.RawValue, 0, len(ids)) // without repetitions

@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 var (
@@ -88,11 +89,11 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if err := cmp.Or(codec.CheckOrder[ParentID]("ParentID"), codec.CheckOrder[ChildID]("ChildID")); err != nil {
 		return nil, err
 	}
-	c := &core{parents: comment.On(parents), children: comment.On(children)}
+	c := &core{parents: scoped.On(parents), children: scoped.On(children)}
 	if opts != nil {
 		c.Options = *opts
 	}
-	c.links, c.Scope = comment.On(c.Links), slices.Clone(c.Scope)
+	c.links, c.Scope = scoped.On(c.Links), slices.Clone(c.Scope)
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	c.toChildren, c.toParents = c.directions()
 	c.isParentID = func(ref bson.RawValue) bool { _, ok := asID[ParentID](c.codec, ref); return ok }
 	c.isChildID = func(ref bson.RawValue) bool { _, ok := asID[ChildID](c.codec, ref); return ok }
-	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
+	if err := c.codec.CheckExtended("T", reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}
 	return &Relation[ParentID, ChildID, T]{c}, nil

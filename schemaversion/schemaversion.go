@@ -23,6 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -84,7 +85,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if c.chain, err = newChain(steps, &c.Options); err != nil {
 		return nil, err
 	}
-	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
+	if err := c.codec.CheckExtended("T", reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}
 	if err := config.Apply(append(config.Scope(c.Scope),
@@ -97,13 +98,13 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if err != nil {
 		return nil, err
 	}
-	c.coll = comment.On(coll).In(of)
+	c.coll = scoped.On(coll).In(of)
 	c.leaseID = of.Label(coll.Name())
 	c.current = expr.Element(c.field, expr.Fixed(c.only(c.newest())[0].Value))
 	if c.Leases == nil {
 		c.Leases = coll.Database().Collection(coll.Name() + ".migrations")
 	}
-	c.leases = comment.On(c.Leases)
+	c.leases = scoped.On(c.Leases)
 	if err := config.Collections("coll", coll, "Options.Leases", c.Leases); err != nil {
 		return nil, err
 	}
@@ -318,8 +319,8 @@ func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err e
 type core struct {
 	Options
 	chain
-	coll    *comment.Collection
-	leases  *comment.Collection
+	coll    *scoped.Collection
+	leases  *scoped.Collection
 	leaseID string
 	codec   codec.Codec
 	current bson.E // selects documents of the newest version
@@ -342,7 +343,7 @@ func (c *core) encode(v any) (bson.Raw, error) {
 }
 
 // get returns a document as stored in coll and upgraded to the newest version.
-func (c *core) get(ctx context.Context, coll *comment.Collection, id any) (raw, made bson.Raw, err error) {
+func (c *core) get(ctx context.Context, coll *scoped.Collection, id any) (raw, made bson.Raw, err error) {
 	key, err := c.codec.Compared(id)
 	if err != nil {
 		return nil, nil, err

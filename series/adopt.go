@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
@@ -50,7 +51,7 @@ func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 	ctx = comment.Call(ctx, "series.Adopt")
 	defer fault.In(&err, "series.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Adopt(ctx, comment.On(src), work, s.core.begin, s.taking(convert))
+	return s.core.Frame.Adopt(ctx, scoped.On(src), work, s.core.begin, s.taking(convert))
 }
 
 // Compare yields the differences between the source of an Adopt and the measurements here. convert must be
@@ -83,7 +84,7 @@ func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, conv
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, v.Field)
 	}
-	return fault.Seq("series.Compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
+	return fault.Seq("series.Compare", c.Frame.Compare(ctx, scoped.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurements of a document to a batch.

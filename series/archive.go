@@ -9,6 +9,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
@@ -29,5 +30,5 @@ func (s *Series[ID, M]) Archive(ctx context.Context, before time.Time, target *m
 	ctx = comment.Call(ctx, "series.Archive")
 	defer fault.In(&err, "series.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Archive(ctx, before, comment.On(target), work, windows.Insert)
+	return s.core.Archive(ctx, before, scoped.On(target), work, windows.Insert)
 }

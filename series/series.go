@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -77,7 +78,7 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	settings := o.settings()
-	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: comment.On(coll), Window: w, Codec: codec.Of(coll, o.Registry, o.BSON),
+	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: scoped.On(coll), Window: w, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: time.Millisecond}}
 	if err := c.Check(settings...); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
@@ -32,10 +33,10 @@ func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mo
 	ctx = comment.Call(ctx, "slots.Archive")
 	defer fault.In(&err, "slots.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Archive(ctx, before, comment.On(target), work, s.core.arrive)
+	return s.core.Frame.Archive(ctx, before, scoped.On(target), work, s.core.arrive)
 }
 
-func (g *grid) arrive(_ context.Context, _ *comment.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
+func (g *grid) arrive(_ context.Context, _ *scoped.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
 		if err := g.checkWritable(doc); err != nil {
 			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), err))

@@ -20,6 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -82,7 +83,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: comment.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: scoped.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)},
 		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -34,7 +35,7 @@ var _ mongopatterns.Checker = (*Split[int, bson.D, bson.D])(nil)
 
 // core does the work on BSON.
 type core struct {
-	hot, cold *comment.Collection
+	hot, cold *scoped.Collection
 	idField   string
 	fields    []string // the cold fields; nil if not known
 	hotFields []string // the fields of H; nil if not known
@@ -107,7 +108,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if err != nil {
 		return nil, err
 	}
-	c.hot, c.cold = comment.On(hot).In(of), comment.On(cold).In(of)
+	c.hot, c.cold = scoped.On(hot).In(of), scoped.On(cold).In(of)
 	option := "Options.ColdFields"
 	if len(c.fields) == 0 {
 		option = "fields of C"

@@ -20,6 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -197,7 +198,7 @@ func entries(doc any) iter.Seq2[string, any] {
 }
 
 // one updates one document, or returns ErrNotFound.
-func one(ctx context.Context, coll *comment.Collection, filter bson.D, update any) (*mongo.UpdateResult, error) {
+func one(ctx context.Context, coll *scoped.Collection, filter bson.D, update any) (*mongo.UpdateResult, error) {
 	done, err := fault.One(coll.UpdateOne(ctx, filter, update))
 	if err != nil {
 		return nil, err
@@ -368,7 +369,7 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 // read reads these hot documents and their cold ones, the latter by the keys of their IDs, within
 // a transaction.
 func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []bson.Raw, cold map[string]bson.Raw, err error) {
-	find := func(coll *comment.Collection, field string, projection bson.D) ([]bson.Raw, error) {
+	find := func(coll *scoped.Collection, field string, projection bson.D) ([]bson.Raw, error) {
 		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)
 			return coll.Find(ctx, expr.D(field, expr.Op("$in", ids)), opts)

@@ -25,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -40,7 +41,7 @@ var _ mongopatterns.Checker = (*Subset[int, bson.D])(nil)
 
 // core does the work on BSON.
 type core struct {
-	parents, items *comment.Collection
+	parents, items *scoped.Collection
 	o              Options // complete
 	codec          codec.Codec
 	filter         filter
@@ -80,7 +81,7 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 	if err != nil {
 		return nil, err
 	}
-	c.parents, c.items = comment.On(parents).In(of), comment.On(items).In(of)
+	c.parents, c.items = scoped.On(parents).In(of), scoped.On(items).In(of)
 	c.filter, err = parseFilter(c.codec, c.o.Filter, c.o.itemPath)
 	if err != nil {
 		return nil, fault.Invalid("Options.Filter: %w", err)
@@ -146,7 +147,7 @@ func (c *core) checkNames(t reflect.Type) error {
 			}
 		}
 	}
-	return c.codec.CheckMore("T", t)
+	return c.codec.CheckExtended("T", t)
 }
 
 // Indexes returns the index of the items: {scope…, parent: 1, sort…, _id}. Fields that

@@ -181,7 +181,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 		if err != nil {
 			return result, err
 		}
-		if err := maintain.Apart(ctx, t.c.coll.Name(), batch, w.Strict, &result, t.c.load); err != nil {
+		if err := maintain.InHalves(ctx, t.c.coll.Name(), batch, w.Strict, &result, t.c.load); err != nil {
 			return result, err
 		}
 		w.Progress(result)

@@ -13,10 +13,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -133,13 +133,13 @@ func (s *store) readNodes(ctx context.Context, open opener) ([]node, error) {
 type opener = func(ctx context.Context) (*mongo.Cursor, error)
 
 // opening runs a pipeline in the largest batches, 16 MB.
-func opening(coll *comment.Collection, p mongo.Pipeline) opener {
+func opening(coll *scoped.Collection, p mongo.Pipeline) opener {
 	return open(coll, p, math.MaxInt32)
 }
 
 // open runs a pipeline with a batch size, 0 for the server's default. A pipeline that only filters and sorts runs as a
 // find, which the server streams; an aggregate reads some MB before its first reply.
-func open(coll *comment.Collection, p mongo.Pipeline, batch int32) opener {
+func open(coll *scoped.Collection, p mongo.Pipeline, batch int32) opener {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
 		find, aggregate := options.Find(), options.Aggregate()
 		if batch > 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // The package's own errors, besides those of the root package.
@@ -58,7 +59,7 @@ func New[ID, T any](coll *mongo.Collection, rep Representation, opts *Options) (
 	if err != nil {
 		return nil, err
 	}
-	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
+	if err := c.codec.CheckExtended("T", reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}
 	return &Tree[ID, T]{c}, nil
@@ -73,10 +74,10 @@ type store struct {
 
 	// Each command of these collections is in Options.Scope. What is not a command of theirs names the scope itself: see
 	// inJoin, and the filters and pipelines for the caller's commands in read.go.
-	coll    *comment.Collection // the user's, for reads with its read preference
-	primary *comment.Collection // for writes, and for reads that must see every node
-	durable *comment.Collection // primary with the write concern majority, for writes outside transactions
-	locks   *comment.Collection
+	coll    *scoped.Collection // the user's, for reads with its read preference
+	primary *scoped.Collection // for writes, and for reads that must see every node
+	durable *scoped.Collection // primary with the write concern majority, for writes outside transactions
+	locks   *scoped.Collection
 	lockID  string // one for all scopes that the server holds equal: otherwise two processes would have two locks
 
 	codec      codec.Codec
@@ -121,9 +122,9 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 		return nil, err
 	}
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
-	own := comment.On(coll).In(of)
+	own := scoped.On(coll).In(of)
 	primary := cursor.Primary(own)
-	locks := comment.On(coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))).In(of)
+	locks := scoped.On(coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))).In(of)
 	s := &store{layout: layoutOf(kind, o), o: o, kind: kind, coll: own, primary: primary, durable: primary.Clone(majority),
 		locks: cursor.Primary(locks).Clone(majority), lockID: of.Label("tree"), codec: c, byLevels: new(atomic.Bool)}
 	if s.o.OrderField != "" && s.o.OrderField != s.order {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -27,8 +27,8 @@ type store struct {
 	codec         codec.Codec
 	names, unkept []string // the fields of number and change; the same and Options.Ignored
 
-	current, revisions *comment.Collection // revisions is nil with Options.NoHistory
-	primary            *store              // the same store, reading from the primary: for reads that a write depends on
+	current, revisions *scoped.Collection // revisions is nil with Options.NoHistory
+	primary            *store             // the same store, reading from the primary: for reads that a write depends on
 }
 
 // A head holds the document's _id, the number of the revision and its change.

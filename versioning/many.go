@@ -127,7 +127,7 @@ func (d *History[ID, T]) saveMany(
 		}
 		return nil
 	}
-	return maintain.Apart(ctx, d.core.current.Name(), keys, work.Strict, total, do)
+	return maintain.InHalves(ctx, d.core.current.Name(), keys, work.Strict, total, do)
 }
 
 func (d *History[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by stamp, dry bool, result *mongopatterns.Result) error {

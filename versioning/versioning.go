@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -129,14 +130,14 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 	}
 	t := reflect.TypeFor[T]()
 	d := &History[ID, T]{core, kindOf(t, o.Registry)}
-	if err := core.codec.CheckMore("T", t); err != nil {
+	if err := core.codec.CheckExtended("T", t); err != nil {
 		return nil, err
 	}
 	of, err := scope.New(core.codec, o.Scope)
 	if err != nil {
 		return nil, err
 	}
-	core.current, core.revisions = comment.On(current).In(of), comment.On(revisions).In(of)
+	core.current, core.revisions = scoped.On(current).In(of), scoped.On(revisions).In(of)
 	primary := *core
 	primary.current, primary.primary = cursor.Primary(core.current), &primary
 	if !o.NoHistory {
@@ -193,11 +194,11 @@ func (d *store) refuseCollation(ctx context.Context) error {
 	return collation.Refuse(ctx, d.collections()...)
 }
 
-func (d *store) collections() []*comment.Collection {
+func (d *store) collections() []*scoped.Collection {
 	if d.revisions == nil {
-		return []*comment.Collection{d.current}
+		return []*scoped.Collection{d.current}
 	}
-	return []*comment.Collection{d.current, d.revisions}
+	return []*scoped.Collection{d.current, d.revisions}
 }
 
 // ShardKey returns the recommended shard keys, which begin with the scope, by collection.

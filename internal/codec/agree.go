@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // Agree returns ErrInvalid if the client of coll encodes one of the types otherwise than the driver's registry does, and
@@ -22,7 +23,7 @@ import (
 // server that does not know $documents says nothing.
 //
 // Cost: 1 round trip, none if there is nothing to ask.
-func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...reflect.Type) (err error) {
+func (c Codec) Agree(ctx context.Context, coll *scoped.Collection, types ...reflect.Type) (err error) {
 	if c.Registry != nil {
 		return nil
 	}
@@ -82,7 +83,7 @@ const (
 
 // documents returns the documents as the server gets them. The driver's Aggregate of a database passes over the client's
 // BSON options.
-func documents(ctx context.Context, coll *comment.Collection, all bson.A) (out []bson.Raw, err error) {
+func documents(ctx context.Context, coll *scoped.Collection, all bson.A) (out []bson.Raw, err error) {
 	raw, err := fault.Single(coll.Database().RunCommand(ctx, comment.Command(ctx,
 		expr.D("aggregate", 1, "pipeline", bson.A{expr.Op("$documents", all)}, "cursor", bson.D{})))).Raw()
 	if err != nil {

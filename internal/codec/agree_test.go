@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -24,7 +24,7 @@ func (loud) MarshalBSON() ([]byte, error) { panic("a value that no program makes
 // Types that no registry changes alone send nothing, and neither does a helper with a registry.
 func TestAgreeAsks(t *testing.T) {
 	db := mongotest.Database(t)
-	coll := comment.On(db.Collection("c"))
+	coll := scoped.On(db.Collection("c"))
 	for _, test := range []struct {
 		t    reflect.Type
 		asks bool
@@ -53,7 +53,7 @@ func TestAgreeRefused(t *testing.T) {
 	registry.RegisterTypeEncoder(reflect.TypeFor[word](), bson.ValueEncoderFunc(func(bson.EncodeContext, bson.ValueWriter, reflect.Value) error {
 		return errors.New("no such word")
 	}))
-	coll := comment.On(mongotest.Database(t, options.Client().SetRegistry(registry)).Collection("c"))
+	coll := scoped.On(mongotest.Database(t, options.Client().SetRegistry(registry)).Collection("c"))
 	testkit.Is(t, Codec{}.Agree(t.Context(), coll, reflect.TypeFor[word]()), fault.ErrInvalid)
 }
 
@@ -67,7 +67,7 @@ type huge struct{ All [1 << 18]word }
 
 // A type that is encoded in another way each time, or in many bytes, is no reason to refuse the client.
 func TestAgreeLetsPass(t *testing.T) {
-	coll := comment.On(mongotest.Database(t).Collection("c"))
+	coll := scoped.On(mongotest.Database(t).Collection("c"))
 	testkit.OK(t, Codec{}.Agree(t.Context(), coll, reflect.TypeFor[stamped](), reflect.TypeFor[huge]()))
 }
 
@@ -77,7 +77,7 @@ func TestAgreeByJSONTags(t *testing.T) {
 		N int `json:"_id"`
 	}
 	db := mongotest.Database(t, options.Client().SetBSONOptions(&options.BSONOptions{UseJSONStructTags: true}))
-	testkit.OK(t, Codec{}.Agree(t.Context(), comment.On(db.Collection("c")), reflect.TypeFor[tagged]()))
+	testkit.OK(t, Codec{}.Agree(t.Context(), scoped.On(db.Collection("c")), reflect.TypeFor[tagged]()))
 	testkit.OK(t, testkit.ErrorOf(db.Collection("c").InsertOne(t.Context(), tagged{7})))
 	testkit.Equal(t, testkit.D("_id", int32(7)), testkit.Stored[bson.D](t, db.Collection("c"))[0])
 }

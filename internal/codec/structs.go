@@ -246,8 +246,8 @@ func (c Codec) inside() Codec {
 	return c
 }
 
-// CheckMore is CheckDocuments for documents to which the package adds fields: an inline map must be able to hold them.
-func (c Codec) CheckMore(what string, t reflect.Type) error {
+// CheckExtended is CheckDocuments for documents to which the package adds fields: an inline map must be able to hold them.
+func (c Codec) CheckExtended(what string, t reflect.Type) error {
 	if s := c.Struct(t); s != nil && s.Inline != nil && s.Inline.Type.Elem().Kind() != reflect.Interface && s.Inline.Type.Elem() != reflect.TypeFor[bson.RawValue]() {
 		return fault.Invalid("%s: %v could not be read, because its inline %v cannot hold every field: make it a map[string]any", what, t, s.Inline.Type)
 	}

@@ -185,7 +185,7 @@ func TestCheckMore(t *testing.T) {
 		Others map[string]bson.RawValue `bson:",inline"`
 	}
 	for typ, refused := range map[reflect.Type]bool{reflect.TypeFor[texts](): true, reflect.TypeFor[*texts](): true, reflect.TypeFor[raws](): false, reflect.TypeFor[more](): false} {
-		if err := (codec.Codec{}).CheckMore("T", typ); errors.Is(err, fault.ErrInvalid) != refused {
+		if err := (codec.Codec{}).CheckExtended("T", typ); errors.Is(err, fault.ErrInvalid) != refused {
 			t.Errorf("%v: %v", typ, err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -27,7 +28,7 @@ import (
 // ctx, because a transaction cannot list collections.
 //
 // Cost: 1 round trip for each database of the collections.
-func Refuse(ctx context.Context, colls ...*comment.Collection) error {
+func Refuse(ctx context.Context, colls ...*scoped.Collection) error {
 	_, err := existing(ctx, colls)
 	return err
 }
@@ -36,7 +37,7 @@ func Refuse(ctx context.Context, colls ...*comment.Collection) error {
 // transaction over several shards cannot create one. It creates them outside the session of ctx.
 //
 // Cost: that of Refuse, and 1 round trip for each collection that it creates.
-func Create(ctx context.Context, targets []*comment.Collection, others ...*comment.Collection) error {
+func Create(ctx context.Context, targets []*scoped.Collection, others ...*scoped.Collection) error {
 	found, err := existing(ctx, slices.Concat(targets, others))
 	if err != nil {
 		return err
@@ -62,9 +63,9 @@ func Create(ctx context.Context, targets []*comment.Collection, others ...*comme
 const namespaceExists = 48
 
 // existing returns the collections that exist. It returns ErrInvalid if one of them has a default collation.
-func existing(ctx context.Context, colls []*comment.Collection) (found []*comment.Collection, err error) {
+func existing(ctx context.Context, colls []*scoped.Collection) (found []*scoped.Collection, err error) {
 	for len(colls) > 0 {
-		db, named, others := colls[0].Database(), map[string]*comment.Collection{}, []*comment.Collection(nil)
+		db, named, others := colls[0].Database(), map[string]*scoped.Collection{}, []*scoped.Collection(nil)
 		for _, coll := range colls {
 			if of := coll.Database(); of.Name() == db.Name() && of.Client() == db.Client() {
 				named[coll.Name()] = coll
@@ -92,7 +93,7 @@ func existing(ctx context.Context, colls []*comment.Collection) (found []*commen
 }
 
 // Seq runs Refuse when the loop begins, and then yields seq.
-func Seq[T any](ctx context.Context, seq iter.Seq2[T, error], colls ...*comment.Collection) iter.Seq2[T, error] {
+func Seq[T any](ctx context.Context, seq iter.Seq2[T, error], colls ...*scoped.Collection) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		if err := Refuse(ctx, colls...); err != nil {
 			fault.Stop[T](err)(yield)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -41,7 +41,7 @@ func TestRefuse(t *testing.T) {
 		"": false, "plain": false, "simple": false, "missing": false, "missing plain simple": false,
 		"german": true, "plain german": true, "german plain": true,
 	} {
-		var colls []*comment.Collection
+		var colls []*scoped.Collection
 		for _, name := range strings.Fields(names) {
 			colls = append(colls, on(db, name))
 		}
@@ -69,7 +69,7 @@ func TestRefuse(t *testing.T) {
 }
 
 // on is a collection of a database.
-func on(db *mongo.Database, name string) *comment.Collection { return comment.On(db.Collection(name)) }
+func on(db *mongo.Database, name string) *scoped.Collection { return scoped.On(db.Collection(name)) }
 
 // Create creates what does not exist, also when others do so at the same time, and refuses a default
 // collation before it creates anything.
@@ -79,7 +79,7 @@ func TestCreate(t *testing.T) {
 	if err := db.CreateCollection(t.Context(), "german", options.CreateCollection().SetCollation(&options.Collation{Locale: "de"})); err != nil {
 		t.Fatal(err)
 	}
-	if err := collation.Create(t.Context(), []*comment.Collection{on(db, "a")}, on(db, "german")); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if err := collation.Create(t.Context(), []*scoped.Collection{on(db, "a")}, on(db, "german")); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 	exist := func(want ...string) {
@@ -91,7 +91,7 @@ func TestCreate(t *testing.T) {
 		}
 	}
 	exist("german")
-	both := []*comment.Collection{on(db, "a"), on(db, "b")}
+	both := []*scoped.Collection{on(db, "a"), on(db, "b")}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -130,7 +130,7 @@ func TestSeveralDatabases(t *testing.T) {
 	}
 	elsewhere := db.Client().Database(other.Name()) // of the client that is recorded
 	cmds := mongotest.Record(t, db, func() {
-		if err := collation.Create(t.Context(), []*comment.Collection{on(db, "a"), on(elsewhere, "a"), on(db, "b")}); err != nil {
+		if err := collation.Create(t.Context(), []*scoped.Collection{on(db, "a"), on(elsewhere, "a"), on(db, "b")}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -157,7 +157,7 @@ func TestCreateIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context()) // ends the call if nothing else does
 	defer time.AfterFunc(time.Minute, cancel).Stop()
 	defer cancel()
-	if err := collation.Create(ctx, []*comment.Collection{on(db, "a")}); !mongo.IsTimeout(err) {
+	if err := collation.Create(ctx, []*scoped.Collection{on(db, "a")}); !mongo.IsTimeout(err) {
 		t.Error(err)
 	}
 }

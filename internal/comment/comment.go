@@ -7,33 +7,34 @@ import (
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// A note is a comment as the driver takes it: an option of each kind of command. Making these anew for each
-// command would cost several allocations.
-type note struct {
+// Options are a comment as the driver takes it: an option of each kind of command. Making these anew for each command would
+// cost several allocations.
+type Options struct {
 	value any  // nil for no comment
 	kept  bool // it comes from the user, and no call replaces it
 
-	find       lister[options.FindOptions]
-	findOne    lister[options.FindOneOptions]
-	aggregate  lister[options.AggregateOptions]
-	count      lister[options.CountOptions]
-	estimate   lister[options.EstimatedDocumentCountOptions]
-	watch      lister[options.ChangeStreamOptions]
-	insertOne  lister[options.InsertOneOptions]
-	insertMany lister[options.InsertManyOptions]
-	updateOne  lister[options.UpdateOneOptions]
-	updateMany lister[options.UpdateManyOptions]
-	replaceOne lister[options.ReplaceOptions]
-	deleteOne  lister[options.DeleteOneOptions]
-	deleteMany lister[options.DeleteManyOptions]
-	bulkWrite  lister[options.BulkWriteOptions]
-	update     lister[options.FindOneAndUpdateOptions]
-	replace    lister[options.FindOneAndReplaceOptions]
-	remove     lister[options.FindOneAndDeleteOptions]
+	Find           lister[options.FindOptions]
+	FindOne        lister[options.FindOneOptions]
+	Aggregate      lister[options.AggregateOptions]
+	Count          lister[options.CountOptions]
+	Estimate       lister[options.EstimatedDocumentCountOptions]
+	Watch          lister[options.ChangeStreamOptions]
+	InsertOne      lister[options.InsertOneOptions]
+	InsertMany     lister[options.InsertManyOptions]
+	UpdateOne      lister[options.UpdateOneOptions]
+	UpdateMany     lister[options.UpdateManyOptions]
+	ReplaceOne     lister[options.ReplaceOptions]
+	DeleteOne      lister[options.DeleteOneOptions]
+	DeleteMany     lister[options.DeleteManyOptions]
+	BulkWrite      lister[options.BulkWriteOptions]
+	FindAndUpdate  lister[options.FindOneAndUpdateOptions]
+	FindAndReplace lister[options.FindOneAndReplaceOptions]
+	FindAndDelete  lister[options.FindOneAndDeleteOptions]
 }
 
 // A lister is options for the driver.
@@ -41,29 +42,35 @@ type lister[T any] []func(*T) error
 
 func (l *lister[T]) List() []func(*T) error { return *l }
 
-// made makes the note of a text.
-func made(text string) *note {
+// After adds the comment to the options of a command, in a slice of its own, because opts may be the user's.
+func (l *lister[T]) After(opts []options.Lister[T]) []options.Lister[T] {
+	all := make([]options.Lister[T], 0, len(opts)+1)
+	return append(append(all, opts...), l)
+}
+
+// made makes the Options of a text.
+func made(text string) *Options {
 	// The driver takes a value of this type as it is. It encodes any other for each command, with 10 allocations.
 	var v any = bsoncore.Value{Type: bsoncore.TypeString, Data: bsoncore.AppendString(nil, text)}
-	return &note{
-		value:      v,
-		find:       setting(v, func(o *options.FindOptions) *any { return &o.Comment }),
-		findOne:    setting(v, func(o *options.FindOneOptions) *any { return &o.Comment }),
-		aggregate:  setting(v, func(o *options.AggregateOptions) *any { return &o.Comment }),
-		count:      setting(v, func(o *options.CountOptions) *any { return &o.Comment }),
-		estimate:   setting(v, func(o *options.EstimatedDocumentCountOptions) *any { return &o.Comment }),
-		watch:      setting(v, func(o *options.ChangeStreamOptions) *any { return &o.Comment }),
-		insertOne:  setting(v, func(o *options.InsertOneOptions) *any { return &o.Comment }),
-		insertMany: setting(v, func(o *options.InsertManyOptions) *any { return &o.Comment }),
-		updateOne:  setting(v, func(o *options.UpdateOneOptions) *any { return &o.Comment }),
-		updateMany: setting(v, func(o *options.UpdateManyOptions) *any { return &o.Comment }),
-		replaceOne: setting(v, func(o *options.ReplaceOptions) *any { return &o.Comment }),
-		deleteOne:  setting(v, func(o *options.DeleteOneOptions) *any { return &o.Comment }),
-		deleteMany: setting(v, func(o *options.DeleteManyOptions) *any { return &o.Comment }),
-		bulkWrite:  setting(v, func(o *options.BulkWriteOptions) *any { return &o.Comment }),
-		update:     setting(v, func(o *options.FindOneAndUpdateOptions) *any { return &o.Comment }),
-		replace:    setting(v, func(o *options.FindOneAndReplaceOptions) *any { return &o.Comment }),
-		remove:     setting(v, func(o *options.FindOneAndDeleteOptions) *any { return &o.Comment }),
+	return &Options{
+		value:          v,
+		Find:           setting(v, func(o *options.FindOptions) *any { return &o.Comment }),
+		FindOne:        setting(v, func(o *options.FindOneOptions) *any { return &o.Comment }),
+		Aggregate:      setting(v, func(o *options.AggregateOptions) *any { return &o.Comment }),
+		Count:          setting(v, func(o *options.CountOptions) *any { return &o.Comment }),
+		Estimate:       setting(v, func(o *options.EstimatedDocumentCountOptions) *any { return &o.Comment }),
+		Watch:          setting(v, func(o *options.ChangeStreamOptions) *any { return &o.Comment }),
+		InsertOne:      setting(v, func(o *options.InsertOneOptions) *any { return &o.Comment }),
+		InsertMany:     setting(v, func(o *options.InsertManyOptions) *any { return &o.Comment }),
+		UpdateOne:      setting(v, func(o *options.UpdateOneOptions) *any { return &o.Comment }),
+		UpdateMany:     setting(v, func(o *options.UpdateManyOptions) *any { return &o.Comment }),
+		ReplaceOne:     setting(v, func(o *options.ReplaceOptions) *any { return &o.Comment }),
+		DeleteOne:      setting(v, func(o *options.DeleteOneOptions) *any { return &o.Comment }),
+		DeleteMany:     setting(v, func(o *options.DeleteManyOptions) *any { return &o.Comment }),
+		BulkWrite:      setting(v, func(o *options.BulkWriteOptions) *any { return &o.Comment }),
+		FindAndUpdate:  setting(v, func(o *options.FindOneAndUpdateOptions) *any { return &o.Comment }),
+		FindAndReplace: setting(v, func(o *options.FindOneAndReplaceOptions) *any { return &o.Comment }),
+		FindAndDelete:  setting(v, func(o *options.FindOneAndDeleteOptions) *any { return &o.Comment }),
 	}
 }
 
@@ -78,15 +85,16 @@ func setting[T any](v any, field func(*T) *any) lister[T] {
 }
 
 // none has no comment.
-var none note
+var none Options
 
-// notes has the note of each call that was made.
+// notes has the Options of each call that was made.
 var notes sync.Map
 
 type key struct{}
 
-func of(ctx context.Context) *note {
-	if n, ok := ctx.Value(key{}).(*note); ok {
+// Of returns the comment of ctx.
+func Of(ctx context.Context) *Options {
+	if n, ok := ctx.Value(key{}).(*Options); ok {
 		return n
 	}
 	return &none
@@ -95,7 +103,7 @@ func of(ctx context.Context) *note {
 // Call is ctx for the commands of a call, such as "subset.Insert". A call inside another, as in a callback, names
 // its own commands. What the user has given by With stays.
 func Call(ctx context.Context, name string) context.Context {
-	if of(ctx).kept {
+	if Of(ctx).kept {
 		return ctx
 	}
 	n, ok := notes.Load(name)
@@ -107,7 +115,7 @@ func Call(ctx context.Context, name string) context.Context {
 
 // With is ctx for commands with a comment of the user's, or without any if text is empty.
 func With(ctx context.Context, text string) context.Context {
-	n := &note{}
+	n := &Options{}
 	if text != "" {
 		n = made(text)
 	}
@@ -117,9 +125,14 @@ func With(ctx context.Context, text string) context.Context {
 
 // Command adds the comment of ctx to a command that goes through RunCommand.
 func Command(ctx context.Context, command bson.D) bson.D {
-	v, ok := of(ctx).value.(bsoncore.Value)
+	v, ok := Of(ctx).value.(bsoncore.Value)
 	if !ok {
 		return command
 	}
 	return append(command, bson.E{Key: "comment", Value: v.StringValue()})
+}
+
+// Aggregate is an aggregation over no collection.
+func Aggregate(ctx context.Context, db *mongo.Database, pipeline any) (*mongo.Cursor, error) {
+	return db.Aggregate(ctx, pipeline, Of(ctx).Aggregate.After(nil)...)
 }

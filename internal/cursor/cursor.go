@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // closeBound is how long a close waits for the server. A close needs its own bound because the caller's
@@ -128,7 +128,7 @@ func Collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 
 // Primary returns coll with reads of the newest state on the primary. A secondary that lags, or a read concern
 // of majority, would hide documents, and the caller's own last write, from work that must see all of them.
-func Primary(coll *comment.Collection) *comment.Collection { return coll.Clone(newest) }
+func Primary(coll *scoped.Collection) *scoped.Collection { return coll.Clone(newest) }
 
 // newest is made once, because Primary is a part of many calls.
 var newest = options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local())

@@ -8,9 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // Field is a field that a document has for a moment inside a transaction.
@@ -33,7 +33,7 @@ func Writes(filter bson.D) []mongo.WriteModel {
 // Documents writes to the documents that match. If none does, it returns mongo.ErrNoDocuments.
 //
 // Cost: 1 round trip.
-func Documents(ctx context.Context, coll *comment.Collection, filter bson.D) error {
+func Documents(ctx context.Context, coll *scoped.Collection, filter bson.D) error {
 	result, err := fault.Many(coll.BulkWrite(ctx, Writes(filter)))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments

@@ -10,13 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // Check yields the problems that find reports for the documents of a scan, batch by batch.
-func Check(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work, scan Scan, find func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) iter.Seq2[mongopatterns.Problem, error] {
+func Check(ctx context.Context, coll *scoped.Collection, work *mongopatterns.Work, scan Scan, find func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		w, err := Of(work, scan.BatchSize)
 		if err != nil {
@@ -45,7 +45,7 @@ func Check(ctx context.Context, coll *comment.Collection, work *mongopatterns.Wo
 // name is probably misspelt. It yields nothing if work selects documents.
 //
 // Cost: 1 round trip for each path, which stops at the first document with it; 1 more if one is absent.
-func Absent(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work, pattern string, paths ...string) iter.Seq2[mongopatterns.Problem, error] {
+func Absent(ctx context.Context, coll *scoped.Collection, work *mongopatterns.Work, pattern string, paths ...string) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		if work != nil && work.Filter != nil {
 			return
@@ -71,7 +71,7 @@ func Absent(ctx context.Context, coll *comment.Collection, work *mongopatterns.W
 // Holds reports whether a collection has a document that a filter selects.
 //
 // Cost: 1 round trip.
-func Holds(ctx context.Context, coll *comment.Collection, filter bson.D) (bool, error) {
+func Holds(ctx context.Context, coll *scoped.Collection, filter bson.D) (bool, error) {
 	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil

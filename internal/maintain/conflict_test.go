@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -60,7 +60,7 @@ func TestConflicts(t *testing.T) {
 	})
 	var told []int64
 	work := &mongopatterns.Work{BatchSize: 8, Progress: func(r mongopatterns.Result) { told = append(told, r.Conflicts) }}
-	result, err := maintain.Run(t.Context(), comment.On(coll), work, maintain.Scan{}, step)
+	result, err := maintain.Run(t.Context(), scoped.On(coll), work, maintain.Scan{}, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestConflictsEndWithTheContext(t *testing.T) {
 		}
 	}}
 	step := conflicting(t, coll, func(bson.A) bool { return true })
-	result, err := maintain.Run(ctx, comment.On(coll), work, maintain.Scan{}, step)
+	result, err := maintain.Run(ctx, scoped.On(coll), work, maintain.Scan{}, step)
 	if !errors.Is(err, context.Canceled) || result.Done != 0 || result.Conflicts != 3 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -101,7 +101,7 @@ func TestConflictsEndWithoutADeadline(t *testing.T) {
 	db, _ := numbers(t, 1)
 	coll := db.Collection("c")
 	step := conflicting(t, coll, func(bson.A) bool { return t.Context().Err() == nil })
-	result, err := maintain.Run(t.Context(), comment.On(coll), nil, maintain.Scan{}, step)
+	result, err := maintain.Run(t.Context(), scoped.On(coll), nil, maintain.Scan{}, step)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for other writers") || result.Conflicts < 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -114,7 +114,7 @@ func TestConflictsInTheCallersTransaction(t *testing.T) {
 	coll, runs := db.Collection("c"), 0
 	step := conflicting(t, coll, func(bson.A) bool { runs++; return runs < 3 })
 	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
-		_, err := maintain.Run(ctx, comment.On(coll), nil, maintain.Scan{}, step)
+		_, err := maintain.Run(ctx, scoped.On(coll), nil, maintain.Scan{}, step)
 		return err
 	})
 	if err != nil || runs != 3 {
@@ -142,7 +142,7 @@ func TestDoneBeforeAConflict(t *testing.T) {
 		}
 		return nil
 	}
-	result, err := maintain.Run(t.Context(), comment.On(coll), nil, maintain.Scan{}, step)
+	result, err := maintain.Run(t.Context(), scoped.On(coll), nil, maintain.Scan{}, step)
 	if diff := cmp.Diff(mongopatterns.Result{Examined: 3, Done: 3, Conflicts: 1}, result); diff != "" || err != nil {
 		t.Error(diff, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// Apart does one batch and, if the server refuses it, its halves, as Run describes.
-func Apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
+// InHalves does one batch and, if the server refuses it, its halves, as Run describes.
+func InHalves(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
 	d := division{
 		collection: collection,
 		strict:     strict,
@@ -32,7 +32,7 @@ type large struct{ error }
 
 func (l *large) Unwrap() error { return l.error }
 
-// A division is an Apart under way.
+// A division is an InHalves or a Run under way.
 type division struct {
 	collection string
 	strict     bool

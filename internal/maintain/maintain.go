@@ -13,10 +13,10 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -47,7 +47,7 @@ const (
 // Ready refuses a Work that cannot be used, and collections with a default collation.
 //
 // Cost: that of collation.Refuse.
-func Ready(ctx context.Context, work *mongopatterns.Work, colls ...*comment.Collection) error {
+func Ready(ctx context.Context, work *mongopatterns.Work, colls ...*scoped.Collection) error {
 	if _, err := Of(work, 0); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func OfItems(work *mongopatterns.Work, batch int, dryRun bool) (mongopatterns.Wo
 // Docs yields the documents that work and scan select, from the primary, in the order of _id. In the order of
 // another index, a document whose key changes meanwhile could be missed. A find with scan.Whole reads ten
 // batches at a time.
-func Docs(ctx context.Context, coll *comment.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
+func Docs(ctx context.Context, coll *scoped.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		filter, size := expr.And(scan.Filter, work.Filter), int32(min(work.BatchSize, 1<<20))
 		if scan.Pipeline != nil {
@@ -113,7 +113,7 @@ func Docs(ctx context.Context, coll *comment.Collection, work mongopatterns.Work
 // Batches is Docs in the batches of work.
 //
 // Cost: 1 round trip for each batch, index _id unless a filter has a better one.
-func Batches(ctx context.Context, coll *comment.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[[]bson.Raw, error] {
+func Batches(ctx context.Context, coll *scoped.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[[]bson.Raw, error] {
 	docs := Docs(ctx, coll, work, scan)
 	if scan.Whole {
 		return cursor.Weighed(docs, work.BatchSize, work.BatchBytes, func(doc bson.Raw) int { return int(doc.Lookup(SizeField).AsInt64()) })
@@ -133,7 +133,7 @@ type Step func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, r
 //
 // The documents of a batch are distinct and were read before step, so the writes of a step must check in
 // their filters that the documents have not changed.
-func Run(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work, scan Scan, step Step) (total mongopatterns.Result, err error) {
+func Run(ctx context.Context, coll *scoped.Collection, work *mongopatterns.Work, scan Scan, step Step) (total mongopatterns.Result, err error) {
 	w, err := Of(work, scan.BatchSize)
 	if err != nil {
 		return total, err
@@ -170,7 +170,7 @@ func Run(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work
 
 // Rewrite sends the guarded updates of a step. A document that has changed since it was read is counted as
 // Skipped.
-func Rewrite(ctx context.Context, coll *comment.Collection, models []mongo.WriteModel, work mongopatterns.Work, result *mongopatterns.Result) error {
+func Rewrite(ctx context.Context, coll *scoped.Collection, models []mongo.WriteModel, work mongopatterns.Work, result *mongopatterns.Result) error {
 	if work.DryRun || len(models) == 0 {
 		result.Done += int64(len(models))
 		return nil

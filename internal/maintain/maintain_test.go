@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -71,7 +71,7 @@ func finish(coll *mongo.Collection) maintain.Step {
 func TestRunNamesWhatIsRefused(t *testing.T) {
 	_, coll := numbers(t, 20)
 	var progress []int64
-	result, err := maintain.Run(t.Context(), comment.On(coll), &mongopatterns.Work{
+	result, err := maintain.Run(t.Context(), scoped.On(coll), &mongopatterns.Work{
 		BatchSize: 5, Filter: bson.M{"_id": bson.M{"$lt": 15}},
 		Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) },
 	}, maintain.Scan{Filter: bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: 0}}}}}, finish(coll))
@@ -93,11 +93,11 @@ func TestRunNamesWhatIsRefused(t *testing.T) {
 	if n, err := coll.CountDocuments(t.Context(), bson.D{{Key: "done", Value: true}}); n != 12 || err != nil {
 		t.Errorf("%d done, %v", n, err)
 	}
-	dry, err := maintain.Run(t.Context(), comment.On(coll), &mongopatterns.Work{DryRun: true}, maintain.Scan{}, finish(coll))
+	dry, err := maintain.Run(t.Context(), scoped.On(coll), &mongopatterns.Work{DryRun: true}, maintain.Scan{}, finish(coll))
 	if err != nil || dry.Done != 20 || dry.Failed != 0 {
 		t.Errorf("%+v, %v", dry, err)
 	}
-	strict, err := maintain.Run(t.Context(), comment.On(coll), &mongopatterns.Work{Strict: true, BatchSize: 2}, maintain.Scan{}, finish(coll))
+	strict, err := maintain.Run(t.Context(), scoped.On(coll), &mongopatterns.Work{Strict: true, BatchSize: 2}, maintain.Scan{}, finish(coll))
 	if !fault.Refused(err) || strict.Done != 2 || strict.Failed != 0 {
 		t.Errorf("%+v, %v", strict, err)
 	}
@@ -117,11 +117,11 @@ func TestStrictEndsAfterAFailedDocument(t *testing.T) {
 		}
 		return nil
 	}
-	result, err := maintain.Run(t.Context(), comment.On(coll), &mongopatterns.Work{BatchSize: 2}, maintain.Scan{}, step)
+	result, err := maintain.Run(t.Context(), scoped.On(coll), &mongopatterns.Work{BatchSize: 2}, maintain.Scan{}, step)
 	if err != nil || result.Done != 9 || result.Failed != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	result, err = maintain.Run(t.Context(), comment.On(coll), &mongopatterns.Work{BatchSize: 2, Strict: true}, maintain.Scan{}, step)
+	result, err = maintain.Run(t.Context(), scoped.On(coll), &mongopatterns.Work{BatchSize: 2, Strict: true}, maintain.Scan{}, step)
 	if !errors.Is(err, errOdd) || !strings.HasPrefix(err.Error(), "_id 3: ") || result.Done != 3 || result.Failed != 1 || result.Examined != 4 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -132,7 +132,7 @@ func TestRunEndsInTheCallersTransaction(t *testing.T) {
 	coll = db.Collection("c")
 	var result mongopatterns.Result
 	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) (err error) {
-		result, err = maintain.Run(ctx, comment.On(coll), &mongopatterns.Work{BatchSize: 2}, maintain.Scan{}, finish(coll))
+		result, err = maintain.Run(ctx, scoped.On(coll), &mongopatterns.Work{BatchSize: 2}, maintain.Scan{}, finish(coll))
 		return err
 	})
 	if !fault.Refused(err) || result.Failed != 0 || result.Done != 2 {
@@ -148,7 +148,7 @@ func TestBatchesReadThePrimaryInOrder(t *testing.T) {
 	}
 	var got [][]int32
 	cmds := mongotest.Record(t, db, func() {
-		for batch, err := range maintain.Batches(t.Context(), comment.On(coll), work, maintain.Scan{
+		for batch, err := range maintain.Batches(t.Context(), scoped.On(coll), work, maintain.Scan{
 			Filter: bson.D{{Key: "even", Value: true}}, Projection: bson.D{{Key: "_id", Value: 1}},
 		}) {
 			if err != nil {
@@ -189,7 +189,7 @@ func TestCheck(t *testing.T) {
 		return out, nil
 	}
 	count := func(work *mongopatterns.Work) (n int, last error) {
-		for _, err := range maintain.Chain(maintain.Check(t.Context(), comment.On(coll), work, maintain.Scan{}, odd), maintain.Check(t.Context(), comment.On(coll), work, maintain.Scan{}, odd)) {
+		for _, err := range maintain.Chain(maintain.Check(t.Context(), scoped.On(coll), work, maintain.Scan{}, odd), maintain.Check(t.Context(), scoped.On(coll), work, maintain.Scan{}, odd)) {
 			if last = err; err == nil {
 				n++
 			}
@@ -218,7 +218,7 @@ func TestPipelineScan(t *testing.T) {
 	}}
 	var got []int64
 	cmds := mongotest.Record(t, db, func() {
-		result, err := maintain.Run(t.Context(), comment.On(coll), &mongopatterns.Work{BatchSize: 2, Filter: bson.M{"_id": bson.M{"$gt": 1}}}, scan,
+		result, err := maintain.Run(t.Context(), scoped.On(coll), &mongopatterns.Work{BatchSize: 2, Filter: bson.M{"_id": bson.M{"$gt": 1}}}, scan,
 			func(_ context.Context, batch []bson.Raw, _ mongopatterns.Work, _ *mongopatterns.Result) error {
 				for _, doc := range batch {
 					got = append(got, doc.Lookup("_id").AsInt64())
@@ -242,13 +242,13 @@ func TestPipelineScan(t *testing.T) {
 func TestRewriteBesideARefusal(t *testing.T) {
 	t.Parallel()
 	_, coll := numbers(t, 10)
-	result, err := maintain.Run(t.Context(), comment.On(coll), nil, maintain.Scan{}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	result, err := maintain.Run(t.Context(), scoped.On(coll), nil, maintain.Scan{}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		var models []mongo.WriteModel
 		for _, doc := range batch {
 			guard := bson.D{{Key: "_id", Value: doc.Lookup("_id")}, {Key: "done", Value: nil}}
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(bson.D{{Key: "$set", Value: bson.D{{Key: "done", Value: true}}}}))
 		}
-		return maintain.Rewrite(ctx, comment.On(coll), models, w, result)
+		return maintain.Rewrite(ctx, scoped.On(coll), models, w, result)
 	})
 	if err != nil || result.Done != 8 || result.Skipped != 0 || result.Failed != 2 || result.Examined != 10 {
 		t.Errorf("%+v, %v", result, err)
@@ -262,7 +262,7 @@ func TestTheBatchUnderWayIsUnknown(t *testing.T) {
 	db, coll := numbers(t, 10)
 	lost := errors.New("no answer")
 	run := func(ctx context.Context, last error) (mongopatterns.Result, error) {
-		return maintain.Run(ctx, comment.On(coll), &mongopatterns.Work{BatchSize: 4}, maintain.Scan{}, func(_ context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
+		return maintain.Run(ctx, scoped.On(coll), &mongopatterns.Work{BatchSize: 4}, maintain.Scan{}, func(_ context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
 			if batch[0].Lookup("_id").AsInt64() == 0 {
 				result.Done += 4
 				return nil

@@ -10,9 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -22,7 +22,7 @@ import (
 // batch, it reads again in one snapshot what could be an _id.
 //
 // Cost: a scan of coll; 3 round trips more for each batch of orphans.
-func Orphans(ctx context.Context, coll, parents *comment.Collection, field string, work *mongopatterns.Work, problem mongopatterns.Problem) iter.Seq2[mongopatterns.Problem, error] {
+func Orphans(ctx context.Context, coll, parents *scoped.Collection, field string, work *mongopatterns.Work, problem mongopatterns.Problem) iter.Seq2[mongopatterns.Problem, error] {
 	o := orphans{coll: coll, parents: parents, field: field, problem: problem}
 	lost := mongo.Pipeline{o.group(),
 		expr.Op("$lookup", expr.D("from", parents.Name(), "localField", "_id", "foreignField", "_id",
@@ -34,7 +34,7 @@ func Orphans(ctx context.Context, coll, parents *comment.Collection, field strin
 
 // orphans are the arguments of Orphans.
 type orphans struct {
-	coll, parents *comment.Collection
+	coll, parents *scoped.Collection
 	field         string
 	problem       mongopatterns.Problem
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -26,7 +26,7 @@ const WholeBatch = 100
 // and the others if they have a default collation.
 //
 // Cost: 1 round trip for each database, and 1 for each collection that it creates.
-func Ready(ctx context.Context, work *mongopatterns.Work, targets []*comment.Collection, others ...*comment.Collection) error {
+func Ready(ctx context.Context, work *mongopatterns.Work, targets []*scoped.Collection, others ...*scoped.Collection) error {
 	if work != nil && work.DryRun {
 		return collation.Refuse(ctx, slices.Concat(targets, others)...)
 	}
@@ -36,7 +36,7 @@ func Ready(ctx context.Context, work *mongopatterns.Work, targets []*comment.Col
 // ByID reads the documents that have the _ids of others; fields is a projection.
 //
 // Cost: 1 round trip, index _id; more if the _ids do not fit in one filter.
-func ByID(ctx context.Context, coll *comment.Collection, others []bson.Raw, fields any) (all []bson.Raw, err error) {
+func ByID(ctx context.Context, coll *scoped.Collection, others []bson.Raw, fields any) (all []bson.Raw, err error) {
 	for ids := range value.Chunks(IDs(others)) {
 		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return coll.Find(ctx, expr.D("_id", expr.Op("$in", ids)), options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields))
@@ -63,7 +63,7 @@ func IDs(docs []bson.Raw) []bson.RawValue {
 // runs again.
 //
 // Cost: 2 round trips, 1 without arrivals.
-func Exchange(ctx context.Context, from, to *comment.Collection, arrivals, departures []mongo.WriteModel, count int64) error {
+func Exchange(ctx context.Context, from, to *scoped.Collection, arrivals, departures []mongo.WriteModel, count int64) error {
 	if len(arrivals) > 0 {
 		if _, err := fault.Many(to.BulkWrite(ctx, arrivals)); err != nil {
 			return err

@@ -8,14 +8,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/turn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // RunInTurn is Run for a function that writes to one document first, and that other calls of this process may run for the
 // same document at the same time. They wait for each other, see InTurn.
-func RunInTurn(ctx context.Context, coll *comment.Collection, id bson.RawValue, fn func(ctx context.Context) error) error {
+func RunInTurn(ctx context.Context, coll *scoped.Collection, id bson.RawValue, fn func(ctx context.Context) error) error {
 	return Run(ctx, coll.Database(), func(ctx context.Context) error {
 		if _, err := InTurn(ctx, coll, id); err != nil {
 			return err
@@ -28,7 +28,7 @@ func RunInTurn(ctx context.Context, coll *comment.Collection, id bson.RawValue, 
 // write at the same time. Before the transaction's first command it waits for those, and reports whether there were any.
 // Later that would be too late, because the snapshot is taken: then the next attempt waits, before it begins. InTurn does
 // nothing in a transaction that Run has not started. Its error is that of ctx.
-func InTurn(ctx context.Context, coll *comment.Collection, ids ...bson.RawValue) (waited bool, err error) {
+func InTurn(ctx context.Context, coll *scoped.Collection, ids ...bson.RawValue) (waited bool, err error) {
 	t, ok := ctx.Value(startedKey{}).(*transaction)
 	if !ok {
 		return false, nil

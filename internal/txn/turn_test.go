@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/turn"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -26,7 +26,7 @@ func documentA(coll *mongo.Collection) []turn.Document {
 }
 
 func inTurn(ctx context.Context, coll *mongo.Collection) error {
-	_, err := txn.InTurn(ctx, comment.On(coll), values.Of("a"))
+	_, err := txn.InTurn(ctx, scoped.On(coll), values.Of("a"))
 	return err
 }
 
@@ -72,7 +72,7 @@ func TestJoinedCallWaitsForItsTurn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)
 		err := txn.RunOf(ctx, db.Client(), func(ctx context.Context) error {
-			return txn.RunInTurn(ctx, comment.On(coll), values.Of("a"), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+			return txn.RunInTurn(ctx, scoped.On(coll), values.Of("a"), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 		})
 		if !errors.Is(err, context.Canceled) || !fault.Undone(err) {
 			t.Error(err)

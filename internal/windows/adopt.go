@@ -8,9 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -18,7 +18,7 @@ import (
 // Adopt calls convert for each document of a source that is not in its ledger, and stores what convert adds
 // to a batch, each batch in one transaction with its ledger entries. Refused documents are not entered, so
 // the next call looks at them again.
-func (f *Frame) Adopt(ctx context.Context, src *comment.Collection, work *mongopatterns.Work, begin func() Batch,
+func (f *Frame) Adopt(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work, begin func() Batch,
 	convert func(b Batch, doc bson.Raw) error) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	w, err := maintain.Of(work, ManyBatch)
@@ -30,7 +30,7 @@ func (f *Frame) Adopt(ctx context.Context, src *comment.Collection, work *mongop
 		return total, err
 	}
 	// A source with a default collation has its _ids in another order than the ledger.
-	if err := transfer.Ready(ctx, work, []*comment.Collection{f.Coll, l.coll}, src); err != nil {
+	if err := transfer.Ready(ctx, work, []*scoped.Collection{f.Coll, l.coll}, src); err != nil {
 		return total, err
 	}
 	if err := l.open(ctx); err != nil {
@@ -44,7 +44,7 @@ func (f *Frame) Adopt(ctx context.Context, src *comment.Collection, work *mongop
 // An adoption is an Adopt under way.
 type adoption struct {
 	to      *Frame
-	src     *comment.Collection
+	src     *scoped.Collection
 	ledger  *ledger
 	work    mongopatterns.Work
 	begin   func() Batch
@@ -94,7 +94,7 @@ func (a *adoption) take(ctx context.Context, m met) error {
 // flush stores the batch and reports the progress.
 func (a *adoption) flush(ctx context.Context) error {
 	if len(a.batch) > 0 {
-		if err := maintain.Apart(ctx, a.src.Name(), a.batch, a.work.Strict, &a.total, a.store); err != nil {
+		if err := maintain.InHalves(ctx, a.src.Name(), a.batch, a.work.Strict, &a.total, a.store); err != nil {
 			return err
 		}
 		a.ledger.forget()

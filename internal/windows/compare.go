@@ -11,10 +11,10 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -84,7 +84,7 @@ type Comparison struct {
 }
 
 // Compare yields the differences between a source and the target, as the packages' Compare documents.
-func (f *Frame) Compare(ctx context.Context, src *comment.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
+func (f *Frame) Compare(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		w, l, err := f.opened(ctx, src, work)
 		if err != nil {
@@ -115,7 +115,7 @@ func (f *Frame) Compare(ctx context.Context, src *comment.Collection, work *mong
 }
 
 // lookAtAll yields the problems of the documents of a source, and adds their measurements to totals.
-func (f *Frame) lookAtAll(ctx context.Context, src *comment.Collection, l *ledger, w mongopatterns.Work, c Comparison, source *totals) iter.Seq2[mongopatterns.Problem, error] {
+func (f *Frame) lookAtAll(ctx context.Context, src *scoped.Collection, l *ledger, w mongopatterns.Work, c Comparison, source *totals) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		batch, docs := c.Begin(), 0
 		for m, err := range l.scan(ctx, src, w) {
@@ -147,7 +147,7 @@ func (f *Frame) lookAtAll(ctx context.Context, src *comment.Collection, l *ledge
 }
 
 // opened returns the work and the ledger of a Compare.
-func (f *Frame) opened(ctx context.Context, src *comment.Collection, work *mongopatterns.Work) (w mongopatterns.Work, l *ledger, err error) {
+func (f *Frame) opened(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work) (w mongopatterns.Work, l *ledger, err error) {
 	if w, err = maintain.Of(work, ManyBatch); err != nil {
 		return w, nil, err
 	}
@@ -161,7 +161,7 @@ func (f *Frame) opened(ctx context.Context, src *comment.Collection, work *mongo
 }
 
 // look returns the problem of a document of the source, and adds its measurements to a batch.
-func (f *Frame) look(src *comment.Collection, b Batch, m met, convert func(b Batch, doc bson.Raw) error) (p mongopatterns.Problem, err error) {
+func (f *Frame) look(src *scoped.Collection, b Batch, m met, convert func(b Batch, doc bson.Raw) error) (p mongopatterns.Problem, err error) {
 	kind := map[finding]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
 	if m.finding != gone {
 		err = convert(b, bson.Raw(append([]byte(nil), m.doc...)))

@@ -15,11 +15,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -37,7 +37,7 @@ import (
 // An interval ends where the next one begins; the first begins at MinKey. The ledger is read in the order
 // of _id beside the source, so that memory holds only some intervals, however large the source is.
 type ledger struct {
-	coll   *comment.Collection
+	coll   *scoped.Collection
 	source string
 
 	intervals []*interval // in order: those with entries added since the last store, then those from the current one on
@@ -76,14 +76,14 @@ func hashOf(doc bson.Raw) uint64 {
 }
 
 // ledgerOf returns the ledger of a source, which is still to be opened.
-func (f *Frame) ledgerOf(src *comment.Collection) (*ledger, error) {
+func (f *Frame) ledgerOf(src *scoped.Collection) (*ledger, error) {
 	if err := config.Collections("src", src.Driver()); err != nil {
 		return nil, err
 	}
 	if namespace(src) == namespace(f.Coll) {
 		return nil, fault.Invalid("src: it is the collection that adopts")
 	}
-	return &ledger{coll: majority(comment.On(f.Coll.Database().Collection(f.Coll.Name() + ".adopt"))), source: namespace(src)}, nil
+	return &ledger{coll: majority(scoped.On(f.Coll.Database().Collection(f.Coll.Name() + ".adopt"))), source: namespace(src)}, nil
 }
 
 // open reads the first page of the ledger.
@@ -100,11 +100,11 @@ func (l *ledger) open(ctx context.Context) error {
 	return nil
 }
 
-func namespace(coll *comment.Collection) string { return coll.Database().Name() + "." + coll.Name() }
+func namespace(coll *scoped.Collection) string { return coll.Database().Name() + "." + coll.Name() }
 
 // majority is coll with reads that only see what cannot be rolled back, so that no document is adopted, or
 // taken as adopted, that may be rolled back later.
-func majority(coll *comment.Collection) *comment.Collection {
+func majority(coll *scoped.Collection) *scoped.Collection {
 	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Majority()))
 }
 
@@ -170,7 +170,7 @@ type met struct {
 // With a filter it does not report missing documents.
 //
 // Cost: 1 round trip for each batch of documents, index _id; 1 for each page of the ledger.
-func (l *ledger) scan(ctx context.Context, src *comment.Collection, w mongopatterns.Work) iter.Seq2[met, error] {
+func (l *ledger) scan(ctx context.Context, src *scoped.Collection, w mongopatterns.Work) iter.Seq2[met, error] {
 	return func(yield func(met, error) bool) {
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return majority(src).Find(ctx, expr.And(w.Filter), options.Find().SetSort(expr.D("_id", 1)).SetBatchSize(int32(min(w.BatchSize, 1<<20))))

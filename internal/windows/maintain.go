@@ -12,11 +12,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -26,10 +26,10 @@ import (
 const WholeBatch = transfer.WholeBatch
 
 // An Arrive returns the writes that bring documents into an archive.
-type Arrive func(ctx context.Context, archive *comment.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
+type Arrive func(ctx context.Context, archive *scoped.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
 
 // Archive moves the documents whose window ended no later than until into target, each batch in a transaction.
-func (f *Frame) Archive(ctx context.Context, until time.Time, target *comment.Collection, work *mongopatterns.Work, arrive Arrive) (mongopatterns.Result, error) {
+func (f *Frame) Archive(ctx context.Context, until time.Time, target *scoped.Collection, work *mongopatterns.Work, arrive Arrive) (mongopatterns.Result, error) {
 	if err := config.Collections("coll", f.Coll.Driver(), "target", target.Driver()); err != nil {
 		return mongopatterns.Result{}, err
 	}
@@ -39,7 +39,7 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *comment.Co
 	if _, err := maintain.Of(work, WholeBatch); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if err := transfer.Ready(ctx, work, []*comment.Collection{target}, f.Coll); err != nil {
+	if err := transfer.Ready(ctx, work, []*scoped.Collection{target}, f.Coll); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	// A window that begins before the one that holds until has ended by then.
@@ -60,7 +60,7 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *comment.Co
 }
 
 // move brings documents to target and deletes them, in a transaction.
-func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bson.Raw, arrive Arrive) (moved int, err error) {
+func (f *Frame) move(ctx context.Context, target *scoped.Collection, found []bson.Raw, arrive Arrive) (moved int, err error) {
 	err = txn.Run(ctx, f.Coll.Database(), func(ctx context.Context) (err error) {
 		moved, err = f.moveIn(ctx, target, found, arrive)
 		return err
@@ -70,7 +70,7 @@ func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bs
 
 // moveIn is move within the transaction, which reads the documents again. The guards are for servers whose transactions do
 // not isolate that read.
-func (f *Frame) moveIn(ctx context.Context, target *comment.Collection, found []bson.Raw, arrive Arrive) (int, error) {
+func (f *Frame) moveIn(ctx context.Context, target *scoped.Collection, found []bson.Raw, arrive Arrive) (int, error) {
 	docs, err := transfer.ByID(ctx, f.Coll, found, nil)
 	docs = f.Only(found, docs)
 	if err != nil || len(docs) == 0 {
@@ -99,7 +99,7 @@ func (f *Frame) Only(found, docs []bson.Raw) []bson.Raw {
 
 // Insert is the Arrive that inserts documents. A document whose _id exists in the archive, or that another document has
 // too, gets a new one, because reads do not depend on the _id.
-func Insert(ctx context.Context, archive *comment.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
+func Insert(ctx context.Context, archive *scoped.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
 	there, err := transfer.ByID(ctx, archive, docs, expr.D("_id", 1))
 	if err != nil {
 		return nil, err

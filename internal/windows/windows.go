@@ -13,10 +13,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -24,7 +24,7 @@ import (
 // A Frame names the fields of the documents.
 type Frame struct {
 	Pattern            string // the package
-	Coll               *comment.Collection
+	Coll               *scoped.Collection
 	Codec              codec.Codec
 	Window             timeseries.Window
 	Series, Start, End string        // names of fields; End may be ""
@@ -80,7 +80,7 @@ func (f *Frame) Created(p Place, series any, metadata func(series any, start tim
 const MaxBytes = 16<<20 - 64<<10
 
 // Find reads documents. They stay valid.
-func Find(ctx context.Context, coll *comment.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
+func Find(ctx context.Context, coll *scoped.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 
 	"fmt"
@@ -32,7 +32,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestWindowIsChecked(t *testing.T) {
-	coll := comment.On(new(mongo.Collection))
+	coll := scoped.On(new(mongo.Collection))
 	for _, w := range []timeseries.Window{nil, timeseries.Every(0), timeseries.Every(-time.Hour), timeseries.Every(1500 * time.Microsecond)} {
 		if err := (&Frame{Coll: coll, Window: w}).Check(); !errors.Is(err, fault.ErrInvalid) || !strings.Contains(err.Error(), "window: ") {
 			t.Errorf("%v: %v", w, err)

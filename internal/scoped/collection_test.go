@@ -1,4 +1,4 @@
-package comment_test
+package scoped_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 var all, touch = bson.D{}, testkit.D("$set", testkit.D("n", 1))
 
 // commands are calls of all methods, and of the functions that send a command.
-func commands(c *comment.Collection) map[string]func(ctx context.Context) error {
+func commands(c *scoped.Collection) map[string]func(ctx context.Context) error {
 	db := c.Database()
 	return map[string]func(ctx context.Context) error{
 		"Find": func(ctx context.Context) error {
@@ -80,9 +81,9 @@ func commands(c *comment.Collection) map[string]func(ctx context.Context) error 
 // Every command of a Collection carries the comment of its context.
 func TestEveryCommand(t *testing.T) {
 	db := mongotest.Database(t)
-	c := comment.On(db.Collection("c"))
+	c := scoped.On(db.Collection("c"))
 	calls := commands(c)
-	for name := range methods(reflect.TypeFor[*comment.Collection]()) {
+	for name := range methods(reflect.TypeFor[*scoped.Collection]()) {
 		if _, ok := calls[name]; !ok {
 			t.Errorf("%s is not called", name)
 		}
@@ -112,7 +113,7 @@ func TestEveryCommand(t *testing.T) {
 func TestScope(t *testing.T) {
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
-	c := comment.On(coll).In(testkit.Must(scope.New(codec.Codec{}, testkit.D("tenant", "a")))).Clone()
+	c := scoped.On(coll).In(testkit.Must(scope.New(codec.Codec{}, testkit.D("tenant", "a")))).Clone()
 	for name, call := range commands(c) {
 		if strings.HasPrefix(name, "function") {
 			continue
@@ -170,7 +171,7 @@ func methods(of reflect.Type) map[string]bool {
 // The options of the caller are neither changed nor written over.
 func TestOptionsOfTheCaller(t *testing.T) {
 	db := mongotest.Database(t)
-	c := comment.On(db.Collection("c"))
+	c := scoped.On(db.Collection("c"))
 	opts := make([]options.Lister[options.FindOptions], 1, 2)
 	opts[0] = options.Find().SetComment("theirs")
 	cmds := mongotest.Record(t, db, func() {

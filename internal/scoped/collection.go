@@ -1,4 +1,6 @@
-package comment
+// Package scoped has the collection through which the library sends its commands. Each command carries the comment of its
+// call, and finds and stores only the documents of a scope.
+package scoped
 
 import (
 	"context"
@@ -7,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
@@ -50,12 +53,6 @@ func (c *Collection) Driver() *mongo.Collection {
 	return c.driver
 }
 
-// with adds the comment to the options of a command, in a slice of its own: opts may be the user's.
-func with[T any](opts []options.Lister[T], comment *lister[T]) []options.Lister[T] {
-	all := make([]options.Lister[T], 0, len(opts)+1)
-	return append(append(all, opts...), comment)
-}
-
 func (c *Collection) Name() string { return c.driver.Name() }
 
 func (c *Collection) Database() *mongo.Database { return c.driver.Database() }
@@ -65,11 +62,11 @@ func (c *Collection) Clone(opts ...options.Lister[options.CollectionOptions]) *C
 }
 
 func (c *Collection) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
-	return c.driver.Find(ctx, c.scope.Filter(filter), with(opts, &of(ctx).find)...)
+	return c.driver.Find(ctx, c.scope.Filter(filter), comment.Of(ctx).Find.After(opts)...)
 }
 
 func (c *Collection) FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	return c.driver.FindOne(ctx, c.scope.Filter(filter), with(opts, &of(ctx).findOne)...)
+	return c.driver.FindOne(ctx, c.scope.Filter(filter), comment.Of(ctx).FindOne.After(opts)...)
 }
 
 func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
@@ -77,11 +74,11 @@ func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...option
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.Aggregate(ctx, pipeline, with(opts, &of(ctx).aggregate)...)
+	return c.driver.Aggregate(ctx, pipeline, comment.Of(ctx).Aggregate.After(opts)...)
 }
 
 func (c *Collection) CountDocuments(ctx context.Context, filter any, opts ...options.Lister[options.CountOptions]) (int64, error) {
-	return c.driver.CountDocuments(ctx, c.scope.Filter(filter), with(opts, &of(ctx).count)...)
+	return c.driver.CountDocuments(ctx, c.scope.Filter(filter), comment.Of(ctx).Count.After(opts)...)
 }
 
 // EstimatedDocumentCount counts the documents of a scope exactly, because the server knows only the number of all.
@@ -89,7 +86,7 @@ func (c *Collection) EstimatedDocumentCount(ctx context.Context, opts ...options
 	if c.scope != nil {
 		return c.CountDocuments(ctx, bson.D{})
 	}
-	return c.driver.EstimatedDocumentCount(ctx, with(opts, &of(ctx).estimate)...)
+	return c.driver.EstimatedDocumentCount(ctx, comment.Of(ctx).Estimate.After(opts)...)
 }
 
 // Watch refuses a scope.
@@ -97,7 +94,7 @@ func (c *Collection) Watch(ctx context.Context, pipeline any, opts ...options.Li
 	if c.scope != nil {
 		return nil, fault.Invalid("a change stream cannot be scoped: a deletion does not tell its scope")
 	}
-	return c.driver.Watch(ctx, pipeline, with(opts, &of(ctx).watch)...)
+	return c.driver.Watch(ctx, pipeline, comment.Of(ctx).Watch.After(opts)...)
 }
 
 func (c *Collection) InsertOne(ctx context.Context, doc any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
@@ -105,7 +102,7 @@ func (c *Collection) InsertOne(ctx context.Context, doc any, opts ...options.Lis
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.InsertOne(ctx, doc, with(opts, &of(ctx).insertOne)...)
+	return c.driver.InsertOne(ctx, doc, comment.Of(ctx).InsertOne.After(opts)...)
 }
 
 func (c *Collection) InsertMany(ctx context.Context, docs any, opts ...options.Lister[options.InsertManyOptions]) (*mongo.InsertManyResult, error) {
@@ -113,7 +110,7 @@ func (c *Collection) InsertMany(ctx context.Context, docs any, opts ...options.L
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.InsertMany(ctx, docs, with(opts, &of(ctx).insertMany)...)
+	return c.driver.InsertMany(ctx, docs, comment.Of(ctx).InsertMany.After(opts)...)
 }
 
 func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
@@ -121,7 +118,7 @@ func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.UpdateOne(ctx, c.scope.Filter(filter), update, with(opts, &of(ctx).updateOne)...)
+	return c.driver.UpdateOne(ctx, c.scope.Filter(filter), update, comment.Of(ctx).UpdateOne.After(opts)...)
 }
 
 func (c *Collection) UpdateMany(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateManyOptions]) (*mongo.UpdateResult, error) {
@@ -129,7 +126,7 @@ func (c *Collection) UpdateMany(ctx context.Context, filter, update any, opts ..
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.UpdateMany(ctx, c.scope.Filter(filter), update, with(opts, &of(ctx).updateMany)...)
+	return c.driver.UpdateMany(ctx, c.scope.Filter(filter), update, comment.Of(ctx).UpdateMany.After(opts)...)
 }
 
 func (c *Collection) ReplaceOne(ctx context.Context, filter, doc any, opts ...options.Lister[options.ReplaceOptions]) (*mongo.UpdateResult, error) {
@@ -137,15 +134,15 @@ func (c *Collection) ReplaceOne(ctx context.Context, filter, doc any, opts ...op
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.ReplaceOne(ctx, c.scope.Filter(filter), doc, with(opts, &of(ctx).replaceOne)...)
+	return c.driver.ReplaceOne(ctx, c.scope.Filter(filter), doc, comment.Of(ctx).ReplaceOne.After(opts)...)
 }
 
 func (c *Collection) DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error) {
-	return c.driver.DeleteOne(ctx, c.scope.Filter(filter), with(opts, &of(ctx).deleteOne)...)
+	return c.driver.DeleteOne(ctx, c.scope.Filter(filter), comment.Of(ctx).DeleteOne.After(opts)...)
 }
 
 func (c *Collection) DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
-	return c.driver.DeleteMany(ctx, c.scope.Filter(filter), with(opts, &of(ctx).deleteMany)...)
+	return c.driver.DeleteMany(ctx, c.scope.Filter(filter), comment.Of(ctx).DeleteMany.After(opts)...)
 }
 
 func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
@@ -153,7 +150,7 @@ func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, o
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.BulkWrite(ctx, models, with(opts, &of(ctx).bulkWrite)...)
+	return c.driver.BulkWrite(ctx, models, comment.Of(ctx).BulkWrite.After(opts)...)
 }
 
 func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
@@ -161,7 +158,7 @@ func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, o
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
-	return c.driver.FindOneAndUpdate(ctx, c.scope.Filter(filter), update, with(opts, &of(ctx).update)...)
+	return c.driver.FindOneAndUpdate(ctx, c.scope.Filter(filter), update, comment.Of(ctx).FindAndUpdate.After(opts)...)
 }
 
 func (c *Collection) FindOneAndReplace(ctx context.Context, filter, doc any, opts ...options.Lister[options.FindOneAndReplaceOptions]) *mongo.SingleResult {
@@ -169,14 +166,9 @@ func (c *Collection) FindOneAndReplace(ctx context.Context, filter, doc any, opt
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
-	return c.driver.FindOneAndReplace(ctx, c.scope.Filter(filter), doc, with(opts, &of(ctx).replace)...)
+	return c.driver.FindOneAndReplace(ctx, c.scope.Filter(filter), doc, comment.Of(ctx).FindAndReplace.After(opts)...)
 }
 
 func (c *Collection) FindOneAndDelete(ctx context.Context, filter any, opts ...options.Lister[options.FindOneAndDeleteOptions]) *mongo.SingleResult {
-	return c.driver.FindOneAndDelete(ctx, c.scope.Filter(filter), with(opts, &of(ctx).remove)...)
-}
-
-// Aggregate is an aggregation over no collection.
-func Aggregate(ctx context.Context, db *mongo.Database, pipeline any) (*mongo.Cursor, error) {
-	return db.Aggregate(ctx, pipeline, with(nil, &of(ctx).aggregate)...)
+	return c.driver.FindOneAndDelete(ctx, c.scope.Filter(filter), comment.Of(ctx).FindAndDelete.After(opts)...)
 }
