@@ -75,7 +75,7 @@ func parse(q Query) (c command, ok bool) {
 			c.read.uses = append(c.read.uses, key)
 		}
 	case "findAndModify", "findandmodify":
-		c.read = &read{calls: c.calls, uses: filterPaths(at(c.body, "query")), all: true}
+		c.read = &read{calls: c.calls, uses: filterPaths(at(c.body, "query")), all: true, modifies: true}
 		c.read.project(at(c.body, "fields"))
 		if update := at(c.body, "update"); update != nil {
 			c.statements = []statement{c.statement(at(c.body, "query"), update, c.body, c.body)}

@@ -101,7 +101,7 @@
 //	          writes seen would add up again, where each write counts as 20 more; ten documents
 //	          or more have a value, on average, and the values are _ids of another collection, however small, by
 //	          ObjectID, UUID or a name that is akin to the field's
-//	approx    an update by _id, or by another unique field, raises one field of one document
+//	approx    an update by _id, or by another unique field, or a findAndModify whose answer nobody asked to see, raises one field of one document
 //	          by 1 more than 100 times in a second; nothing else sets the field, asks for its value or reads what an
 //	          update made of it. Or 50 $addToSet add to a list of over 24 KiB on average, and 10 reads or more ask
 //	          for its length, and none for more

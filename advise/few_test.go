@@ -166,6 +166,35 @@ func TestCountersByAnotherField(t *testing.T) {
 	said(t, db, raises(t, db, "links", `{"code": "c7"}`, `{"$inc": {"clicks": 1, "all": 1}}`), "", "links", "beside no other change")
 }
 
+// A findAndModify raises a counter if its answer is not asked for, and others show the number. A date may name the document.
+func TestCountersThatAnswer(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("days"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "day", Value: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)}, {Key: "views", Value: i}}
+	}))
+	raise := func(more string) []advise.Query {
+		line := fmt.Sprintf(`{"t": {"$date": "2026-03-01T00:00:00Z"}, "id": 51803, "ctx": "conn7", "attr": {"type": "command", "ns": %q, "command": {"findAndModify": "days", "query": {"_id": 7}, "update": {"$inc": {"views": 1}}%s}}}`+"\n", db.Name()+".days", more)
+		return testkit.Value[[]advise.Query](t)(advise.Log(strings.NewReader(strings.Repeat(line, 150))))
+	}
+	shown := sends(t, 20, `{"find": "days", "filter": {"_id": 7}, "projection": {"views": 1}}`)
+	for _, test := range []struct {
+		queries       []advise.Query
+		finding, note string
+	}{
+		{raises(t, db, "days", `{"day": {"$date": "2026-01-07T00:00:00Z"}}`, `{"$inc": {"views": 1}}`), "approx:days.views", ""},
+		{append(raise(""), shown...), "approx:days.views", ""},
+		{append(raise(`, "new": false`), shown...), "approx:days.views", ""},
+		{raise(""), "", "whose answer may be handed out"},
+		{append(raise(""), sends(t, 20, `{"find": "days", "projection": {"day": 1}}`)...), "", "whose answer may be handed out"},
+		{append(raise(`, "new": true`), shown...), "", "by one field alone"},
+		{append(raise(`, "fields": {"views": 1}`), shown...), "", "by one field alone"},
+	} {
+		tried(t, db, said(t, db, test.queries, test.finding, "days", test.note))
+	}
+}
+
 // A list to which $addToSet adds, and of which only the length is read, counts distinct values. Short ones are exact as they are.
 func TestDistinctValues(t *testing.T) {
 	printing(t)
