@@ -62,7 +62,7 @@
 //	          in three levels or more, with more than one child a parent, and not more moves than reads; or 10
 //	          $graphLookups or walks down lists of children, if no child is in two lists, or 5,000 documents at most
 //	          make no circle
-//	extref    50 $lookups, finds one by one, or finds by $in for what an answer of Commands
+//	extref    50 $lookups, finds one by one, or finds by $in for what an answer before
 //	          named, or more by a reference that names an _id, or another unique field, in
 //	          95 % of the documents that have it, of a collection of 5 or more, all for the same one to five fields, and
 //	          ten reads, or 50 documents that they join, or more for each copy that the
@@ -166,7 +166,7 @@
 // MaxTime at most, so run it on a secondary or at night. The round trips are
 //
 //	database         1 for its collections, 2 for queries, 1 more if the profiler has over 4,000
-//	                 entries, up to 200 for loops of finds in a profile or log, and up to 50 for
+//	                 entries, up to 200 for loops of finds in a profile or log, up to 15 for each shape of finds by $in there, and up to 50 for
 //	                 filters without an index
 //	collection       1 for its size; 1 for its fields, if queries name it or it has 100 documents;
 //	                 of 100 documents or more 1 more if it is large, 1 for its indexes, 1 for their use if there are several, 1 for the kinds of

@@ -438,3 +438,52 @@ func TestFindsForAllOfAnAnswer(t *testing.T) {
 		t.Errorf("advised %v", named(report))
 	}
 }
+
+// A log has no answers, so Look asks the database whether they had what the finds by $in ask for.
+func TestFindsForAllOfAnAnswerInALog(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ids := make([]bson.ObjectID, 90)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+	}
+	insert(t, db.Collection("slots"), times(500, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "day", Value: i / 10}, {Key: "host", Value: ids[i%90]}, {Key: "room", Value: i % 90}}
+	}))
+	insert(t, db.Collection("hosts"), times(90, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: ids[i]}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "notes", Value: "x"}}
+	}))
+	insert(t, db.Collection("plans"), times(90, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	asks := func(coll string, value func(day, n int) any) []advise.Query {
+		var log strings.Builder
+		line := func(coll string, command bson.D) {
+			at = at.Add(10 * time.Millisecond)
+			fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn7", "attr": {"type": "command", "ns": %q, "nreturned": 10, "command": %s}}`+"\n",
+				at.Format(time.RFC3339Nano), db.Name()+"."+coll, testkit.Value[[]byte](t)(bson.MarshalExtJSON(command, false, false)))
+		}
+		for i := range 60 {
+			day := i % 50
+			var list bson.A
+			for n := range 10 {
+				list = append(list, value(day, n))
+			}
+			line("slots", bson.D{{Key: "find", Value: "slots"}, {Key: "filter", Value: bson.D{{Key: "day", Value: day}}}})
+			line(coll, bson.D{{Key: "find", Value: coll}, {Key: "filter", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: list}}}}}, {Key: "projection", Value: bson.D{{Key: "name", Value: 1}}}})
+		}
+		return testkit.Value[[]advise.Query](t)(advise.Log(strings.NewReader(log.String())))
+	}
+	host := func(day, n int) any { return ids[(10*day+n)%90] }
+	said(t, db, asks("hosts", host), "extref:slots.host", "slots", "")
+	for _, test := range []struct {
+		coll  string
+		value func(day, n int) any
+	}{
+		{"hosts", func(day, n int) any { return ids[(10*day+n+45)%90] }}, // those of another day
+		{"plans", func(day, n int) any { return (10*day + n) % 90 }},     // small integers stand everywhere
+	} {
+		if report := look(t, db, unhurried(asks(test.coll, test.value))); len(report.Findings) > 0 {
+			t.Errorf("%s: advised %v", test.coll, named(report))
+		}
+	}
+}
