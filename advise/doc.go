@@ -16,7 +16,7 @@
 //
 // Use it to find what would pay on a database that exists, or, with [Shapes], in the tests of a service
 // before production. A view, a capped or a time-series collection is not looked at. One of fewer than 100
-// documents is only the other side of a reference, or has a counter or lists of children. Lists inside lists, and below the third name of a path, are not seen,
+// documents is only the other side of a reference, or has a counter or long lists, in 20 documents or more. Lists inside lists, and below the third name of a path, are not seen,
 // nor are fields that an expression cannot name. Look knows nothing about the meaning of fields, so
 // only you know what must be exact, private or in one document.
 //

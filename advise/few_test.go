@@ -98,6 +98,28 @@ func TestFewDocuments(t *testing.T) {
 	}
 	said(t, db, loops(t, hall, 20, 5, `{"find": "doors", "filter": {"hall": `+one+`}}`), "", "doors", "doors has 80 documents, fewer than 100")
 
+	// Few documents may have long lists, of which reads take the newest.
+	insert(t, db.Collection("yards"), times(40, func(i int) bson.D {
+		moves, few := bson.A{}, bson.A{}
+		for n := range 200 {
+			moves = append(moves, bson.D{{Key: "day", Value: time.Date(2026, 1, 300-n, 0, 0, 0, 0, time.UTC)}, {Key: "text", Value: strings.Repeat("x", 60)}})
+		}
+		for n := range 20 {
+			few = append(few, bson.D{{Key: "day", Value: n}})
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "moves", Value: moves}, {Key: "few", Value: few}}
+	}))
+	newest := func(list string) []advise.Query {
+		return sends(t, 100, `{"find": "yards", "filter": {"_id": 7}, "projection": {"`+list+`": {"$slice": 10}}}`)
+	}
+	front := sends(t, 7, `{"update": "yards", "updates": [{"q": {"_id": 7}, "u": {"$push": {"moves": {"$each": [{"day": 1}], "$position": 0}}}}]}`)
+	tried(t, db, said(t, db, append(newest("moves"), front...), "subset:yards.moves", "yards", ""))
+	said(t, db, newest("few"), "", "yards", "the list takes 1.9 % of the bytes")
+	testkit.OK(t, testkit.ErrorOf(db.Collection("yards").DeleteMany(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: 19}}}})))
+	if report := look(t, db, unhurried(newest("moves"))); len(report.Findings) > 0 {
+		t.Errorf("19 documents: advised %v", named(report))
+	}
+
 	// Lists of references that grow: other documents than the lists name stay where they are.
 	push := sends(t, 60, `{"update": "cups", "updates": [{"q": {"_id": 7}, "u": {"$push": {"games": 3}}}]}`)
 	said(t, db, push, "", "cups", "the elements are no _ids of another collection")
