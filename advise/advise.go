@@ -157,15 +157,17 @@ func (l *looker) look(ctx context.Context, names []string) error {
 		}
 	}
 	for _, c := range all { // once the fields of all are known
-		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.computed} {
+		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.newest, l.computed} {
 			if err := detect(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
 	for _, c := range l.few {
-		if err := l.relation(ctx, c); err != nil {
-			return err
+		for _, detect := range []func(context.Context, *collection) error{l.relation, l.newest} {
+			if err := detect(ctx, c); err != nil {
+				return err
+			}
 		}
 	}
 	if err := l.indexAdvice(ctx, all); err != nil {

@@ -50,7 +50,9 @@
 //	          $unwind, $sort and $limit of one document. Not if it is written more often, nor if the reads
 //	          name no order and lists are stored in none: that of _id, of $push with $sort,
 //	          or the order of a date or number that differs in all elements of a list; nor
-//	          if elements of two documents have one _id
+//	          if elements of two documents have one _id. Or 50 $lookups or more join the first
+//	          children of a parent in an order, which has 15 on average, and more than twice as many as
+//	          are read, three times the writes to children or more, and half of the reads of the parents
 //	split     in half of the documents or more, fields that no projected read needs, but for some
 //	          by _id, take 70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average

@@ -509,3 +509,41 @@ func TestFindsForAllOfAnAnswerInALog(t *testing.T) {
 		}
 	}
 }
+
+// A join of the first children in an order is one of a list that the parent may keep, if few writes come to many reads, and most
+// children are left out.
+func TestJoinsOfTheNewest(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("rooms"), times(60, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "house", Value: i % 10}} }))
+	insert(t, db.Collection("notes"), times(3000, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "room", Value: i % 60}, {Key: "other", Value: i % 90}, {Key: "sent", Value: i}, {Key: "text", Value: "x"}}
+	}))
+	join := func(n int64, field, pipeline string) []advise.Query {
+		return sends(t, n, `{"aggregate": "rooms", "pipeline": [{"$match": {"house": 7}}, {"$lookup": {"from": "notes", "localField": "_id", "foreignField": "`+field+`", "pipeline": [`+pipeline+`], "as": "newest"}}]}`)
+	}
+	write := func(n int64) []advise.Query { return sends(t, n, `{"insert": "notes", "documents": [{"sent": 3}]}`) }
+	const three = `{"$sort": {"sent": -1}}, {"$limit": 3}`
+	for _, test := range []struct {
+		queries       []advise.Query
+		finding, note string
+	}{
+		{append(join(100, "room", three), write(4)...), "subset:rooms.newest", ""},
+		{append(join(100, "room", three+`, {"$project": {"text": 1}}`), write(4)...), "subset:rooms.newest", ""},
+		{append(sends(t, 100, `{"aggregate": "rooms", "pipeline": [{"$lookup": {"from": "notes", "let": {"r": "$_id"}, "pipeline": [{"$match": {"$expr": {"$eq": ["$room", "$$r"]}}}, `+three+`], "as": "newest"}}]}`), write(4)...), "subset:rooms.newest", ""},
+		{append(join(20, "room", three), write(4)...), "", "20 reads join the first of notes"},
+		{append(join(100, "room", three), write(40)...), "", "which are written 40 times"},
+		{append(join(100, "room", `{"$sort": {"sent": -1}}, {"$limit": 30}`), write(4)...), "", "reads take up to 30 child documents of 50"},
+		{append(join(100, "other", three), write(4)...), "", "of the references name no document of rooms"},
+		{slices.Concat(join(100, "room", three), write(4), sends(t, 120, `{"find": "rooms"}`)), "", "100 of 220 reads join the first"},
+		{join(100, "room", three), "", "no write was seen"},
+	} {
+		tried(t, db, said(t, db, test.queries, test.finding, "rooms", test.note))
+	}
+	for _, pipeline := range []string{`{"$match": {"text": "x"}}, ` + three, `{"$limit": 3}`, three + `, {"$skip": 1}`} {
+		if report := look(t, db, unhurried(append(join(100, "room", pipeline), write(4)...))); len(report.Findings) > 0 {
+			t.Errorf("%s: advised %v", pipeline, named(report))
+		}
+	}
+}

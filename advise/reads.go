@@ -18,6 +18,7 @@ type traffic struct {
 	joins  []joins
 	// gathers are joins of the documents that refer to this collection.
 	gathers []joins
+	newest  []newest
 	pushes  map[string]int64 // by path
 	loops   []oneByOne
 	spans   []span
@@ -114,6 +115,9 @@ func (t *traffic) add(c command) {
 		for _, j := range c.gathers {
 			t.gather(j)
 		}
+	}
+	for _, n := range c.firsts {
+		t.firsts(n)
 	}
 	for _, s := range c.statements {
 		t.writes = append(t.writes, s.write)
