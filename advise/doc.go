@@ -168,7 +168,7 @@
 // MaxTime at most, so run it on a secondary or at night. The round trips are
 //
 //	database         1 for its collections, 2 for queries, 1 more if the profiler has over 4,000
-//	                 entries, up to 200 for loops of finds in a profile or log, up to 15 for each shape of finds by $in there, and up to 50 for
+//	                 entries, up to 200 for loops of finds in a profile or log, up to 30 for each shape of finds by $in there, and up to 50 for
 //	                 filters without an index
 //	collection       1 for its size; 1 for its fields, if queries name it or it has 100 documents;
 //	                 of 100 documents or more 1 more if it is large, 1 for its indexes, 1 for their use if there are several, 1 for the kinds of

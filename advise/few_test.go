@@ -481,8 +481,8 @@ func TestFindsForAllOfAnAnswerInALog(t *testing.T) {
 		var log strings.Builder
 		line := func(coll string, command bson.D) {
 			at = at.Add(10 * time.Millisecond)
-			fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn7", "attr": {"type": "command", "ns": %q, "nreturned": 10, "command": %s}}`+"\n",
-				at.Format(time.RFC3339Nano), db.Name()+"."+coll, testkit.Value[[]byte](t)(bson.MarshalExtJSON(command, false, false)))
+			fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn%d", "attr": {"type": "command", "ns": %q, "nreturned": 10, "command": %s}}`+"\n",
+				at.Format(time.RFC3339Nano), at.Nanosecond()/10_000_000%7, db.Name()+"."+coll, testkit.Value[[]byte](t)(bson.MarshalExtJSON(command, false, false)))
 		}
 		for i := range 60 {
 			day := i % 50

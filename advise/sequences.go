@@ -41,6 +41,7 @@ type sequences struct {
 	runs    []*run
 	sent    int                // commands so far
 	gathers map[string]*gather // by the key of their query
+	recent  []sent             // reads of anybody that returned something, the last first: a pool has another connection for each
 }
 
 // gather is finds {_id: {$in: […]}} of one shape, each for the values that a read before it may have answered.
@@ -89,11 +90,18 @@ func (s *sequences) add(e sent, index int) {
 	}
 }
 
-// gather keeps some of the finds that ask, by $in, for what the client read before.
+// gather keeps some of the finds that ask, by $in, for what the client, or another of its pool, read before.
 func (s *sequences) gather(e sent, index int) {
 	values := askedIDs(e.Command)
-	c := s.clients["one "+e.client]
-	if len(values) < 2 || len(values) > valuesOfRun || c == nil || e.at.Sub(c.at) > pause {
+	before := s.recent
+	if c := s.clients["one "+e.client]; c != nil {
+		before = slices.Concat(c.parents, before)
+	}
+	if key, err := e.Command.IndexErr(0); err == nil && e.returned > 0 && (key.Key() == "find" || key.Key() == "aggregate") {
+		s.recent = append([]sent{e}, s.recent...)
+		s.recent = s.recent[:min(len(s.recent), parentsKept)]
+	}
+	if len(values) < 2 || len(values) > valuesOfRun {
 		return
 	}
 	key := e.key()
@@ -109,7 +117,9 @@ func (s *sequences) gather(e sent, index int) {
 		s.gathers[key] = g
 	}
 	g.queries[index] = true
-	parents := slices.DeleteFunc(slices.Clone(c.parents), func(p sent) bool { return p.Database != e.Database || p.Collection == e.Collection })
+	parents := slices.DeleteFunc(slices.Clone(before), func(p sent) bool {
+		return p.Database != e.Database || p.Collection == e.Collection || e.at.Sub(p.at) > pause
+	})
 	if len(g.finds) < gatherAsked && len(parents) > 0 {
 		g.finds = append(g.finds, &run{find: e, field: "_id", values: values, parents: parents})
 	}
