@@ -48,6 +48,9 @@ type Progress struct {
 // a reference, have long lists, or a counter.
 const least = 100
 
+// leastLists is the same where only lists matter that most documents have.
+const leastLists = 20
+
 // Look looks at the collections of a database and says which patterns would pay. It only reads. If ctx ends, it
 // returns what it has found by then, and the error. If it cannot list the collections, it returns no report, and
 // if there are no collections, ErrInvalid. A collection that it cannot read, because the user lacks a role or the
@@ -154,15 +157,17 @@ func (l *looker) look(ctx context.Context, names []string) error {
 		}
 	}
 	for _, c := range all { // once the fields of all are known
-		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.computed} {
+		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.newest, l.computed} {
 			if err := detect(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
 	for _, c := range l.few {
-		if err := l.relation(ctx, c); err != nil {
-			return err
+		for _, detect := range []func(context.Context, *collection) error{l.relation, l.newest} {
+			if err := detect(ctx, c); err != nil {
+				return err
+			}
 		}
 	}
 	if err := l.indexAdvice(ctx, all); err != nil {
@@ -366,7 +371,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 	return nil
 }
 
-// lookAtFew asks what does not need many documents: counters, and later relation. The collection may be the other side of a
+// lookAtFew asks what does not need many documents: lists that are long in half of them, counters, and later relation. The collection may be the other side of a
 // reference besides.
 func (l *looker) lookAtFew(ctx context.Context, c *collection) error {
 	if err := l.shape(ctx, c); err != nil {
@@ -377,6 +382,17 @@ func (l *looker) lookAtFew(ctx context.Context, c *collection) error {
 		return err
 	}
 	c.lists = lists
+	for _, list := range lists {
+		if list.total < leastLists {
+			continue
+		}
+		if err := l.subset(ctx, c, list); err != nil {
+			return err
+		}
+		if err := l.grown(ctx, c, list); err != nil {
+			return err
+		}
+	}
 	return l.approx(ctx, c)
 }
 

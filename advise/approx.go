@@ -13,7 +13,9 @@ import (
 // The rule: one field of one document is raised by 1 more than approxRate times in a
 // second; nothing else sets the field, no filter asks for its value, and nobody reads what
 // an update made of it. The updates find the document by its _id, or by another field in which no two have the same value.
+// A findAndModify answers the document before, whose number may be handed out: approxReads others show what it is for.
 const (
+	approxReads = 10
 	approxRate  = 100
 	approxEvery = 100
 	ratesKept   = 10_000
@@ -57,12 +59,18 @@ func (r *rates) assign(queries []Query) {
 
 // raised is the document of an update that only raises, as a key.
 func raised(command bson.Raw) (id string, ok bool) {
-	filter, _ := command.Lookup("updates", "0", "q").DocumentOK()
+	filter, ok := command.Lookup("updates", "0", "q").DocumentOK()
+	if !ok {
+		filter, _ = command.Lookup("query").DocumentOK() // of a findAndModify
+	}
 	key, v, ok := one(filter)
 	if !ok && key == "_id" { // {page: 7, day: 3}
 		whole, isDocument := v.DocumentOK()
 		first, err := whole.IndexErr(0)
 		return string(v.Value), isDocument && err == nil && !strings.HasPrefix(first.Key(), "$")
+	}
+	if ok && v.Type == bson.TypeDateTime {
+		return string(v.Value), true
 	}
 	if !ok {
 		return "", false
@@ -77,6 +85,7 @@ type counter struct {
 	calls   int64
 	rate    int64 // in a second, of one document
 	upserts bool
+	answers bool // some answer the document before
 }
 
 // count notes {q: {_id: …}, u: {$inc: {views: 1}}}, and what makes a counter more than that.
@@ -89,7 +98,7 @@ func (t *traffic) count(c command, s statement) {
 	n, isNumber := number(raised[0].Value)
 	_, double := raised[0].Value.(float64)
 	key := s.filter[0].Key
-	plain := c.name == "update" && equals(s.filter, key) && !strings.HasPrefix(key, "$") && isNumber && !double && n == 1
+	plain := (c.name == "update" || c.ignored()) && equals(s.filter, key) && !strings.HasPrefix(key, "$") && isNumber && !double && n == 1
 	for _, operator := range s.update {
 		plain = plain && slices.Contains([]string{"$inc", "$setOnInsert"}, operator.Key)
 	}
@@ -106,6 +115,24 @@ func (t *traffic) count(c command, s statement) {
 	counter.calls += c.calls
 	counter.rate = max(counter.rate, c.rate)
 	counter.upserts = counter.upserts || s.upsert
+	counter.answers = counter.answers || c.name != "update"
+}
+
+// ignored is a findAndModify with an answer of which nothing was chosen: the whole document before.
+func (c command) ignored() bool {
+	body := c.body
+	after := at(body, "new")
+	return strings.EqualFold(c.name, "findAndModify") && (after == nil || no(after)) && at(body, "fields") == nil
+}
+
+// shown is how many finds answer a field.
+func (t *traffic) shown(path string) (n int64) {
+	for _, r := range t.finds {
+		if !r.modifies && r.needs(path) {
+			n += r.calls
+		}
+	}
+	return n
 }
 
 func (l *looker) approx(ctx context.Context, c *collection) error {
@@ -136,6 +163,10 @@ func (l *looker) counted(ctx context.Context, c *collection, n counter) error {
 		return nil
 	case slices.ContainsFunc(c.finds, func(r read) bool { return slices.Contains(r.match, n.path) }):
 		l.not(pattern, c.name, n.path, "filters ask for its value: it must be exact")
+		return nil
+	}
+	if shown := c.shown(n.path); n.answers && shown < approxReads {
+		l.not(pattern, c.name, n.path, fmt.Sprintf("a findAndModify raises it, whose answer may be handed out as a number of its own; %s of it were seen", many(shown, "other read")))
 		return nil
 	}
 	key, unique, err := l.counterKey(ctx, c, n)

@@ -56,7 +56,7 @@ func (l *looker) indexes(ctx context.Context, c *collection) ([]index, error) {
 		i := index{plain: true, whole: true}
 		i.name, _ = at(document, "name").(string)
 		i.keys, _ = at(document, "key").(bson.D)
-		for _, option := range []string{"partialFilterExpression", "collation", "sparse", "hidden"} {
+		for _, option := range []string{"partialFilterExpression", "collation", "sparse", "hidden", "wildcardProjection"} {
 			value := at(document, option)
 			i.whole = i.whole && (value == nil || value == false)
 		}
@@ -179,6 +179,7 @@ func (l *looker) attribute(ctx context.Context, c *collection) error {
 		return l.failed(ctx, err, pattern, c, "")
 	}
 	for _, s := range groups {
+		l.wildcard(c, s, all)
 		l.unindexed(c, s, all)
 		needed := func(path string) bool { return indexed(all, path) || c.filtersBy(path) && c.rare(path) }
 		s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return !needed(path) })
@@ -193,6 +194,21 @@ func (l *looker) attribute(ctx context.Context, c *collection) error {
 		}
 	}
 	return nil
+}
+
+// wildcard leaves out the fields that a wildcard index has already, and says so.
+func (l *looker) wildcard(c *collection, s *siblings, all []index) {
+	for _, i := range all {
+		if !i.whole || len(i.keys) != 1 || !strings.HasSuffix(i.keys[0].Key, "$**") {
+			continue
+		}
+		above, n := strings.TrimSuffix(i.keys[0].Key, "$**"), len(s.paths)
+		has := func(path string) bool { return strings.HasPrefix(path, above) }
+		s.paths, s.mixed = slices.DeleteFunc(s.paths, has), slices.DeleteFunc(s.mixed, has)
+		if n >= attributeFamily && len(s.paths) < n {
+			l.not("attribute", c.name, s.above, "the wildcard index "+i.name+" serves reads by each of these fields, as one index of entries would")
+		}
+	}
 }
 
 // unite joins the groups below one subdocument that are too small by themselves, as fields of several types.

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -46,5 +47,40 @@ func TestAttributeOfMixedNumbers(t *testing.T) {
 	}
 	if text := strings.Join(f.Against, " "); !strings.Contains(text, "Adopt with Copy") {
 		t.Errorf("against: %s", text)
+	}
+}
+
+// A wildcard index serves each of the fields below it, unless it has some documents alone.
+func TestWildcardIndex(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("goods"), times(300, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "size", Value: bson.D{{Key: fmt.Sprintf("s%02d", i%20), Value: i}}}}
+	}))
+	var reads []advise.Query
+	for i := range 20 {
+		reads = append(reads, sends(t, 5, fmt.Sprintf(`{"find": "goods", "filter": {"size.s%02d": 7}}`, i))...)
+	}
+	for _, test := range []struct {
+		key, finding string
+		partial      bool
+	}{
+		{"size.$**", "", false},
+		{"$**", "", false},
+		{"other.$**", "attribute:goods.size", false},
+		{"size.$**", "attribute:goods.size", true},
+	} {
+		testkit.OK(t, db.Collection("goods").Indexes().DropAll(t.Context()))
+		opts := options.Index()
+		if test.partial {
+			opts.SetPartialFilterExpression(bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: 7}}}})
+		}
+		_, err := db.Collection("goods").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: test.key, Value: 1}}, Options: opts})
+		testkit.OK(t, err)
+		note := ""
+		if test.finding == "" {
+			note = "the wildcard index " + test.key + "_1 serves reads by each of these fields"
+		}
+		said(t, db, reads, test.finding, "goods", note)
 	}
 }

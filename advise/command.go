@@ -26,6 +26,7 @@ type command struct {
 	read       *read // what it needs of documents; nil: it reads none
 	joins      []joins
 	gathers    []joins // from _id to a field of a collection
+	firsts     []newest
 	graphs     []climbs
 	inner      map[string][]read // of the collections that it joins
 	statements []statement
@@ -75,7 +76,7 @@ func parse(q Query) (c command, ok bool) {
 			c.read.uses = append(c.read.uses, key)
 		}
 	case "findAndModify", "findandmodify":
-		c.read = &read{calls: c.calls, uses: filterPaths(at(c.body, "query")), all: true}
+		c.read = &read{calls: c.calls, uses: filterPaths(at(c.body, "query")), all: true, modifies: true}
 		c.read.project(at(c.body, "fields"))
 		if update := at(c.body, "update"); update != nil {
 			c.statements = []statement{c.statement(at(c.body, "query"), update, c.body, c.body)}
@@ -347,6 +348,9 @@ func (c *command) join(from string, document bson.D) {
 		r.match = []string{foreign}
 		if local == "_id" && !operators(pipeline, "$match", "$limit", "$sample") {
 			c.gathers = append(c.gathers, joins{from: from, local: foreign, calls: c.calls})
+		}
+		if n, ok := c.newest(from, foreign, as, pipeline); ok && local == "_id" {
+			c.firsts = append(c.firsts, n)
 		}
 		if local != "_id" && local != "" {
 			c.joins = append(c.joins, joins{from: from, local: local, key: foreign, calls: c.calls, fields: fields})

@@ -16,7 +16,7 @@
 //
 // Use it to find what would pay on a database that exists, or, with [Shapes], in the tests of a service
 // before production. A view, a capped or a time-series collection is not looked at. One of fewer than 100
-// documents is only the other side of a reference, or has a counter or lists of children. Lists inside lists, and below the third name of a path, are not seen,
+// documents is only the other side of a reference, or has a counter or long lists, in 20 documents or more. Lists inside lists, and below the third name of a path, are not seen,
 // nor are fields that an expression cannot name. Look knows nothing about the meaning of fields, so
 // only you know what must be exact, private or in one document.
 //
@@ -50,7 +50,9 @@
 //	          $unwind, $sort and $limit of one document. Not if it is written more often, nor if the reads
 //	          name no order and lists are stored in none: that of _id, of $push with $sort,
 //	          or the order of a date or number that differs in all elements of a list; nor
-//	          if elements of two documents have one _id
+//	          if elements of two documents have one _id. Or 50 $lookups or more join the first
+//	          children of a parent in an order, which has 15 on average, and more than twice as many as
+//	          are read, three times the writes to children or more, and half of the reads of the parents
 //	split     in half of the documents or more, fields that no projected read needs, but for some
 //	          by _id, take 70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
@@ -62,7 +64,7 @@
 //	          in three levels or more, with more than one child a parent, and not more moves than reads; or 10
 //	          $graphLookups or walks down lists of children, if no child is in two lists, or 5,000 documents at most
 //	          make no circle
-//	extref    50 $lookups, finds one by one, or finds by $in for what an answer of Commands
+//	extref    50 $lookups, finds one by one, or finds by $in for what an answer before
 //	          named, or more by a reference that names an _id, or another unique field, in
 //	          95 % of the documents that have it, of a collection of 5 or more, all for the same one to five fields, and
 //	          ten reads, or 50 documents that they join, or more for each copy that the
@@ -101,7 +103,7 @@
 //	          writes seen would add up again, where each write counts as 20 more; ten documents
 //	          or more have a value, on average, and the values are _ids of another collection, however small, by
 //	          ObjectID, UUID or a name that is akin to the field's
-//	approx    an update by _id, or by another unique field, raises one field of one document
+//	approx    an update by _id, or by another unique field, or a findAndModify whose answer nobody asked to see, raises one field of one document
 //	          by 1 more than 100 times in a second; nothing else sets the field, asks for its value or reads what an
 //	          update made of it. Or 50 $addToSet add to a list of over 24 KiB on average, and 10 reads or more ask
 //	          for its length, and none for more
@@ -166,7 +168,7 @@
 // MaxTime at most, so run it on a secondary or at night. The round trips are
 //
 //	database         1 for its collections, 2 for queries, 1 more if the profiler has over 4,000
-//	                 entries, up to 200 for loops of finds in a profile or log, and up to 50 for
+//	                 entries, up to 200 for loops of finds in a profile or log, up to 30 for each shape of finds by $in there, and up to 50 for
 //	                 filters without an index
 //	collection       1 for its size; 1 for its fields, if queries name it or it has 100 documents;
 //	                 of 100 documents or more 1 more if it is large, 1 for its indexes, 1 for their use if there are several, 1 for the kinds of

@@ -98,6 +98,28 @@ func TestFewDocuments(t *testing.T) {
 	}
 	said(t, db, loops(t, hall, 20, 5, `{"find": "doors", "filter": {"hall": `+one+`}}`), "", "doors", "doors has 80 documents, fewer than 100")
 
+	// Few documents may have long lists, of which reads take the newest.
+	insert(t, db.Collection("yards"), times(40, func(i int) bson.D {
+		moves, few := bson.A{}, bson.A{}
+		for n := range 200 {
+			moves = append(moves, bson.D{{Key: "day", Value: time.Date(2026, 1, 300-n, 0, 0, 0, 0, time.UTC)}, {Key: "text", Value: strings.Repeat("x", 60)}})
+		}
+		for n := range 20 {
+			few = append(few, bson.D{{Key: "day", Value: n}})
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "moves", Value: moves}, {Key: "few", Value: few}}
+	}))
+	newest := func(list string) []advise.Query {
+		return sends(t, 100, `{"find": "yards", "filter": {"_id": 7}, "projection": {"`+list+`": {"$slice": 10}}}`)
+	}
+	front := sends(t, 7, `{"update": "yards", "updates": [{"q": {"_id": 7}, "u": {"$push": {"moves": {"$each": [{"day": 1}], "$position": 0}}}}]}`)
+	tried(t, db, said(t, db, append(newest("moves"), front...), "subset:yards.moves", "yards", ""))
+	said(t, db, newest("few"), "", "yards", "the list takes 1.9 % of the bytes")
+	testkit.OK(t, testkit.ErrorOf(db.Collection("yards").DeleteMany(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: 19}}}})))
+	if report := look(t, db, unhurried(newest("moves"))); len(report.Findings) > 0 {
+		t.Errorf("19 documents: advised %v", named(report))
+	}
+
 	// Lists of references that grow: other documents than the lists name stay where they are.
 	push := sends(t, 60, `{"update": "cups", "updates": [{"q": {"_id": 7}, "u": {"$push": {"games": 3}}}]}`)
 	said(t, db, push, "", "cups", "the elements are no _ids of another collection")
@@ -164,6 +186,35 @@ func TestCountersByAnotherField(t *testing.T) {
 	said(t, db, raises(t, db, "links", `{"shop": 7}`, `{"$inc": {"clicks": 1}}`), "", "links", "several have one value of it")
 	said(t, db, raises(t, db, "links", `{"code": "c7", "shop": 7}`, `{"$inc": {"clicks": 1}}`), "", "links", "by one field alone")
 	said(t, db, raises(t, db, "links", `{"code": "c7"}`, `{"$inc": {"clicks": 1, "all": 1}}`), "", "links", "beside no other change")
+}
+
+// A findAndModify raises a counter if its answer is not asked for, and others show the number. A date may name the document.
+func TestCountersThatAnswer(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("days"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "day", Value: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)}, {Key: "views", Value: i}}
+	}))
+	raise := func(more string) []advise.Query {
+		line := fmt.Sprintf(`{"t": {"$date": "2026-03-01T00:00:00Z"}, "id": 51803, "ctx": "conn7", "attr": {"type": "command", "ns": %q, "command": {"findAndModify": "days", "query": {"_id": 7}, "update": {"$inc": {"views": 1}}%s}}}`+"\n", db.Name()+".days", more)
+		return testkit.Value[[]advise.Query](t)(advise.Log(strings.NewReader(strings.Repeat(line, 150))))
+	}
+	shown := sends(t, 20, `{"find": "days", "filter": {"_id": 7}, "projection": {"views": 1}}`)
+	for _, test := range []struct {
+		queries       []advise.Query
+		finding, note string
+	}{
+		{raises(t, db, "days", `{"day": {"$date": "2026-01-07T00:00:00Z"}}`, `{"$inc": {"views": 1}}`), "approx:days.views", ""},
+		{append(raise(""), shown...), "approx:days.views", ""},
+		{append(raise(`, "new": false`), shown...), "approx:days.views", ""},
+		{raise(""), "", "whose answer may be handed out"},
+		{append(raise(""), sends(t, 20, `{"find": "days", "projection": {"day": 1}}`)...), "", "whose answer may be handed out"},
+		{append(raise(`, "new": true`), shown...), "", "by one field alone"},
+		{append(raise(`, "fields": {"views": 1}`), shown...), "", "by one field alone"},
+	} {
+		tried(t, db, said(t, db, test.queries, test.finding, "days", test.note))
+	}
 }
 
 // A list to which $addToSet adds, and of which only the length is read, counts distinct values. Short ones are exact as they are.
@@ -407,5 +458,92 @@ func TestFindsForAllOfAnAnswer(t *testing.T) {
 	said(t, db, populate(`{"notes": 0}`, "host"), "", "slots", "hand on all of it")
 	if report := look(t, db, unhurried(populate(`{"name": 1}`, "_id"))); len(report.Findings) > 0 {
 		t.Errorf("advised %v", named(report))
+	}
+}
+
+// A log has no answers, so Look asks the database whether they had what the finds by $in ask for.
+func TestFindsForAllOfAnAnswerInALog(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ids := make([]bson.ObjectID, 90)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+	}
+	insert(t, db.Collection("slots"), times(500, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "day", Value: i / 10}, {Key: "host", Value: ids[i%90]}, {Key: "room", Value: i % 90}}
+	}))
+	insert(t, db.Collection("hosts"), times(90, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: ids[i]}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "notes", Value: "x"}}
+	}))
+	insert(t, db.Collection("plans"), times(90, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	asks := func(coll string, value func(day, n int) any) []advise.Query {
+		var log strings.Builder
+		line := func(coll string, command bson.D) {
+			at = at.Add(10 * time.Millisecond)
+			fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn%d", "attr": {"type": "command", "ns": %q, "nreturned": 10, "command": %s}}`+"\n",
+				at.Format(time.RFC3339Nano), at.Nanosecond()/10_000_000%7, db.Name()+"."+coll, testkit.Value[[]byte](t)(bson.MarshalExtJSON(command, false, false)))
+		}
+		for i := range 60 {
+			day := i % 50
+			var list bson.A
+			for n := range 10 {
+				list = append(list, value(day, n))
+			}
+			line("slots", bson.D{{Key: "find", Value: "slots"}, {Key: "filter", Value: bson.D{{Key: "day", Value: day}}}})
+			line(coll, bson.D{{Key: "find", Value: coll}, {Key: "filter", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: list}}}}}, {Key: "projection", Value: bson.D{{Key: "name", Value: 1}}}})
+		}
+		return testkit.Value[[]advise.Query](t)(advise.Log(strings.NewReader(log.String())))
+	}
+	host := func(day, n int) any { return ids[(10*day+n)%90] }
+	said(t, db, asks("hosts", host), "extref:slots.host", "slots", "")
+	for _, test := range []struct {
+		coll  string
+		value func(day, n int) any
+	}{
+		{"hosts", func(day, n int) any { return ids[(10*day+n+45)%90] }}, // those of another day
+		{"plans", func(day, n int) any { return (10*day + n) % 90 }},     // small integers stand everywhere
+	} {
+		if report := look(t, db, unhurried(asks(test.coll, test.value))); len(report.Findings) > 0 {
+			t.Errorf("%s: advised %v", test.coll, named(report))
+		}
+	}
+}
+
+// A join of the first children in an order is one of a list that the parent may keep, if few writes come to many reads, and most
+// children are left out.
+func TestJoinsOfTheNewest(t *testing.T) {
+	printing(t)
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("rooms"), times(60, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "house", Value: i % 10}} }))
+	insert(t, db.Collection("notes"), times(3000, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "room", Value: i % 60}, {Key: "other", Value: i % 90}, {Key: "sent", Value: i}, {Key: "text", Value: "x"}}
+	}))
+	join := func(n int64, field, pipeline string) []advise.Query {
+		return sends(t, n, `{"aggregate": "rooms", "pipeline": [{"$match": {"house": 7}}, {"$lookup": {"from": "notes", "localField": "_id", "foreignField": "`+field+`", "pipeline": [`+pipeline+`], "as": "newest"}}]}`)
+	}
+	write := func(n int64) []advise.Query { return sends(t, n, `{"insert": "notes", "documents": [{"sent": 3}]}`) }
+	const three = `{"$sort": {"sent": -1}}, {"$limit": 3}`
+	for _, test := range []struct {
+		queries       []advise.Query
+		finding, note string
+	}{
+		{append(join(100, "room", three), write(4)...), "subset:rooms.newest", ""},
+		{append(join(100, "room", three+`, {"$project": {"text": 1}}`), write(4)...), "subset:rooms.newest", ""},
+		{append(sends(t, 100, `{"aggregate": "rooms", "pipeline": [{"$lookup": {"from": "notes", "let": {"r": "$_id"}, "pipeline": [{"$match": {"$expr": {"$eq": ["$room", "$$r"]}}}, `+three+`], "as": "newest"}}]}`), write(4)...), "subset:rooms.newest", ""},
+		{append(join(20, "room", three), write(4)...), "", "20 reads join the first of notes"},
+		{append(join(100, "room", three), write(40)...), "", "which are written 40 times"},
+		{append(join(100, "room", `{"$sort": {"sent": -1}}, {"$limit": 30}`), write(4)...), "", "reads take up to 30 child documents of 50"},
+		{append(join(100, "other", three), write(4)...), "", "of the references name no document of rooms"},
+		{slices.Concat(join(100, "room", three), write(4), sends(t, 120, `{"find": "rooms"}`)), "", "100 of 220 reads join the first"},
+		{join(100, "room", three), "", "no write was seen"},
+	} {
+		tried(t, db, said(t, db, test.queries, test.finding, "rooms", test.note))
+	}
+	for _, pipeline := range []string{`{"$match": {"text": "x"}}, ` + three, `{"$limit": 3}`, three + `, {"$skip": 1}`} {
+		if report := look(t, db, unhurried(append(join(100, "room", pipeline), write(4)...))); len(report.Findings) > 0 {
+			t.Errorf("%s: advised %v", pipeline, named(report))
+		}
 	}
 }

@@ -20,8 +20,9 @@ type Origin struct {
 	// origin.
 	Others int64
 
-	together bool // one find, by $in, asked for all values of that answer
-	run      *run // a suspicion: Look asks the database
+	together bool    // one find, by $in, asked for all values of that answer
+	run      *run    // a suspicion: Look asks the database
+	gather   *gather // the same of finds by $in
 }
 
 // Bounds of what is remembered of recorded answers.
@@ -225,19 +226,8 @@ func askedBy(command bson.Raw) (a asked, ok bool) {
 // askedTogether is the field of an earlier answer that held all values of a find {_id: {$in: […]}}, two or more, as populate
 // sends it. Small integers stand everywhere, so the names must be akin.
 func askedTogether(c Command, answers []*answer) (from Origin, ok bool) {
-	filter, _ := c.Body.Lookup("filter").DocumentOK()
-	elements, err := filter.Elements()
-	if err != nil || len(elements) != 1 || elements[0].Key() != "_id" || c.Name != "find" {
-		return from, false
-	}
-	operator, _ := elements[0].Value().DocumentOK()
-	list, _ := operator.Lookup("$in").ArrayOK()
-	values, err := list.Values()
-	if err != nil {
-		return from, false
-	}
 	keys, numeric := map[string]bool{}, false
-	for _, v := range values {
+	for _, v := range askedIDs(c.Body) {
 		key, ok := refers(v)
 		if !ok {
 			return from, false
@@ -266,6 +256,22 @@ func askedTogether(c Command, answers []*answer) (from Origin, ok bool) {
 		}
 	}
 	return from, false
+}
+
+// askedIDs are the values of a find {_id: {$in: […]}}.
+func askedIDs(command bson.Raw) []bson.RawValue {
+	filter, _ := command.Lookup("filter").DocumentOK()
+	elements, err := filter.Elements()
+	if err != nil || len(elements) != 1 || elements[0].Key() != "_id" || command.Lookup("find").Type == 0 {
+		return nil
+	}
+	operator, _ := elements[0].Value().DocumentOK()
+	list, _ := operator.Lookup("$in").ArrayOK()
+	values, err := list.Values()
+	if err != nil {
+		return nil
+	}
+	return values
 }
 
 // one is the field and value of a filter for one value of one field.

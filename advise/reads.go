@@ -18,6 +18,7 @@ type traffic struct {
 	joins  []joins
 	// gathers are joins of the documents that refer to this collection.
 	gathers []joins
+	newest  []newest
 	pushes  map[string]int64 // by path
 	loops   []oneByOne
 	spans   []span
@@ -40,13 +41,14 @@ type read struct {
 	uses  []string // paths in filters, sorts, expressions and inclusions
 	match []string // those in filters
 	// all: the documents come back, but for the fields without.
-	all     bool
-	without []string
-	parts   []part
-	picks   []string // lists from which the answer has only the elements that were asked for
-	lengths []string // lists of which it has the length
-	windows []string // dates inside lists by a range of which it takes elements
-	counts  bool     // it returns no documents: count, distinct
+	all      bool
+	without  []string
+	parts    []part
+	picks    []string // lists from which the answer has only the elements that were asked for
+	lengths  []string // lists of which it has the length
+	windows  []string // dates inside lists by a range of which it takes elements
+	counts   bool     // it returns no documents: count, distinct
+	modifies bool     // it is a findAndModify
 }
 
 // part is a list that a read wants some elements of.
@@ -113,6 +115,9 @@ func (t *traffic) add(c command) {
 		for _, j := range c.gathers {
 			t.gather(j)
 		}
+	}
+	for _, n := range c.firsts {
+		t.firsts(n)
 	}
 	for _, s := range c.statements {
 		t.writes = append(t.writes, s.write)

@@ -16,6 +16,9 @@ const (
 	runsKept    = 1_000
 	runsAsked   = 200 // loops that Look asks the database about
 	parentsKept = 3   // commands before a loop that may have given its values
+	gathersKept = 100 // shapes of finds by $in
+	gatherAsked = 5   // finds of each that Look asks the database about
+	gatherLeast = 3
 )
 
 // pause between two commands of a client ends its loops.
@@ -36,7 +39,15 @@ type sent struct {
 type sequences struct {
 	clients map[string]*client
 	runs    []*run
-	sent    int // commands so far
+	sent    int                // commands so far
+	gathers map[string]*gather // by the key of their query
+	recent  []sent             // reads of anybody that returned something, the last first: a pool has another connection for each
+}
+
+// gather is finds {_id: {$in: […]}} of one shape, each for the values that a read before it may have answered.
+type gather struct {
+	finds   []*run       // some of them
+	queries map[int]bool // the indexes of all
 }
 
 // client is what a connection sent last.
@@ -72,9 +83,45 @@ func (s *sequences) add(e sent, index int) {
 		return
 	}
 	s.sent++
+	s.gather(e, index)
 	s.by("one "+e.client, e, index, false)
 	if e.pool != "" {
 		s.by("pool "+e.pool, e, index, true)
+	}
+}
+
+// gather keeps some of the finds that ask, by $in, for what the client, or another of its pool, read before.
+func (s *sequences) gather(e sent, index int) {
+	values := askedIDs(e.Command)
+	before := s.recent
+	if c := s.clients["one "+e.client]; c != nil {
+		before = slices.Concat(c.parents, before)
+	}
+	if key, err := e.Command.IndexErr(0); err == nil && e.returned > 0 && (key.Key() == "find" || key.Key() == "aggregate") {
+		s.recent = append([]sent{e}, s.recent...)
+		s.recent = s.recent[:min(len(s.recent), parentsKept)]
+	}
+	if len(values) < 2 || len(values) > valuesOfRun {
+		return
+	}
+	key := e.key()
+	g := s.gathers[key]
+	if g == nil && len(s.gathers) >= gathersKept {
+		return
+	}
+	if s.gathers == nil {
+		s.gathers = map[string]*gather{}
+	}
+	if g == nil {
+		g = &gather{queries: map[int]bool{}}
+		s.gathers[key] = g
+	}
+	g.queries[index] = true
+	parents := slices.DeleteFunc(slices.Clone(before), func(p sent) bool {
+		return p.Database != e.Database || p.Collection == e.Collection || e.at.Sub(p.at) > pause
+	})
+	if len(g.finds) < gatherAsked && len(parents) > 0 {
+		g.finds = append(g.finds, &run{find: e, field: "_id", values: values, parents: parents})
 	}
 }
 
@@ -190,6 +237,14 @@ func (s *sequences) assign(queries []Query) []Query {
 			queries = append(queries, q)
 		}
 	}
+	for _, g := range s.gathers {
+		if len(g.finds) < gatherLeast {
+			continue
+		}
+		for index := range g.queries {
+			queries[index].From.gather = g
+		}
+	}
 	return slices.DeleteFunc(queries, func(q Query) bool { return q.Calls == 0 })
 }
 
@@ -197,9 +252,20 @@ func (s *sequences) assign(queries []Query) []Query {
 // answers: that of one document or of the page that was read before. It judges each loop by itself.
 func (l *looker) suspected(ctx context.Context, queries []Query, names []string) ([]Query, error) {
 	var others []Query // finds between those of a loop
-	proved := map[*run]Origin{}
+	proved, gathered := map[*run]Origin{}, map[*gather]Origin{}
 	asked, left := 0, map[*run]bool{}
 	for i := range queries {
+		if g := queries[i].From.gather; g != nil {
+			from, known := gathered[g]
+			if !known {
+				var err error
+				if from, err = l.gathered(ctx, g, names); err != nil {
+					return nil, err
+				}
+				gathered[g] = from
+			}
+			queries[i].From = from
+		}
 		r := queries[i].From.run
 		if r == nil {
 			continue
@@ -237,6 +303,34 @@ func (l *looker) suspected(ctx context.Context, queries []Query, names []string)
 	}
 	others = slices.DeleteFunc(others, func(q Query) bool { return q.Calls == 0 })
 	return append(slices.DeleteFunc(queries, func(q Query) bool { return q.From.run == nil && q.From.Path != "" && q.Calls == 0 }), others...), nil
+}
+
+// gathered is the field that held what finds by $in asked for, in answers that a client had before most of them. Small integers
+// stand everywhere, so the names must be akin.
+func (l *looker) gathered(ctx context.Context, g *gather, names []string) (Origin, error) {
+	times := map[Origin]int{}
+	for _, r := range g.finds {
+		for _, parent := range r.parents {
+			if !slices.Contains(names, parent.Collection) {
+				continue
+			}
+			from, err := l.gave(ctx, parent, r)
+			if err != nil {
+				return Origin{}, l.failed(ctx, err, "", &collection{name: parent.Collection}, "")
+			}
+			if from.Path == "" || from.Path == "_id" || slices.ContainsFunc(r.values, small) && !akin(from.Path, r.find.Collection) {
+				continue
+			}
+			times[Origin{Collection: from.Collection, Path: from.Path, List: from.List, together: true}]++
+			break
+		}
+	}
+	for from, n := range times {
+		if float64(n) >= originShare*float64(len(g.finds)) {
+			return from, nil
+		}
+	}
+	return Origin{}, nil
 }
 
 // candidates are the reads whose answer may have given a run its values: those before it,

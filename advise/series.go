@@ -488,14 +488,14 @@ func (t *traffic) upserted(s span) string {
 }
 
 // upserts is the field by which a write inserts a measurement unless it is there, as a device sends it again after a lost
-// answer. The write sets what of series and time its filter lacks, and leaves the rest of these as it is.
+// answer, in operators or as a whole document. The write sets what of series and time its filter lacks, and leaves the rest of these as it is.
 func (w write) upserts(s span) (id string) {
-	if !w.upsert || w.whole {
+	if !w.upsert || w.whole && w.document == nil {
 		return ""
 	}
 	for _, f := range w.by {
 		switch {
-		case !equals(w.by, f.Key) || !w.keeps(f.Key):
+		case !equals(w.by, f.Key) || !w.keeps(f.Key) && (f.Key != "_id" || at(w.document, "_id") != nil):
 			return ""
 		case slices.Contains(s.ids(), f.Key):
 		case id != "":
@@ -505,7 +505,7 @@ func (w write) upserts(s span) (id string) {
 		}
 	}
 	for _, name := range append(s.ids(), s.at) {
-		if at(w.by, name) == nil && !slices.Contains(w.sets, name) {
+		if at(w.by, name) == nil && !slices.Contains(w.sets, name) && at(w.document, name) == nil {
 			return ""
 		}
 	}

@@ -244,6 +244,10 @@ func TestMeasurementsThatAreUpserted(t *testing.T) {
 		{`{"sensor": 1, "at": ` + at + `}`, `{"$set": {"v": 3}}`, "at", ""},
 		{`{"sensor": 1, "seq": 700}`, `{"$set": {"at": ` + at + `, "v": 3}}`, "seq", ""},
 		{`{"_id": "r700"}`, `{"$setOnInsert": {"sensor": 1, "at": ` + at + `, "v": 3}}`, "_id", ""},
+		{`{"_id": "r700"}`, `{"sensor": 1, "at": ` + at + `, "v": 3}`, "_id", ""},
+		{`{"sensor": 1, "at": ` + at + `}`, `{"sensor": 1, "at": ` + at + `, "v": 3}`, "at", ""},
+		{`{"_id": "r700"}`, `{"sensor": 1, "v": 3}`, "", "updates or deletes of other documents"},
+		{`{"sensor": 1}`, `{"sensor": 1, "at": ` + at + `, "v": 3}`, "", "updates or deletes of other documents"},
 		{`{"sensor": 1, "shift": 3}`, `{"$set": {"at": ` + at + `}}`, "", "have the same shift"},
 		{`{"sensor": 1, "seq": 700}`, `{"$set": {"v": 3}}`, "", "updates or deletes of other documents"},
 	} {
