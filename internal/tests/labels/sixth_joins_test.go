@@ -204,7 +204,7 @@ func sixthJoinCases() []labelled {
 			},
 		},
 		{
-			name: "swarms", service: "apiary", fine: "extref",
+			name: "swarms", service: "apiary",
 			why: "the report that joins the keeper runs twice, while all other reads do not need him, and $lookup is right for a rare join",
 			colls: []coll{
 				{"swarms", 800, []string{"week"}, func(g gen, i int) bson.D {

@@ -17,7 +17,7 @@ var sixthSources = map[string]string{
 
 func sixthCases() []labelled {
 	return slices.Concat(sixthListCases(), sixthHeavyCases(), sixthPageCases(), sixthAttributeCases(), sixthJoinCases(),
-		sixthRelationCases(), nil)
+		sixthRelationCases(), sixthTreeCases(), sixthTotalCases(), sixthCounterCases(), sixthTimeCases(), sixthOtherCases())
 }
 
 // serial is a number of a kind as a string, as users see it.
