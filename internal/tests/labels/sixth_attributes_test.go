@@ -3,17 +3,23 @@ package labels_test
 import "go.mongodb.org/mongo-driver/v2/bson"
 
 var (
-	sixthPollen = columns("pollen_", []string{"acacia", "chestnut", "clover", "fir", "heather", "lavender", "linden", "maple", "oak", "pine",
+	sixthPollen = columns("pollen_", []string{"acacia", "chestnut", "clover", "fir", "heather", "lavender", "linden",
+		"maple", "oak", "pine",
 		"rape", "rosemary", "sage", "sunflower", "thyme", "willow"})
-	sixthStones = columns("gur_", []string{"andezit", "bazalt", "breçe", "diorit", "gabro", "gneis", "granit", "marmer", "oniks", "porfir",
+	sixthStones = columns("gur_", []string{"andezit", "bazalt", "breçe", "diorit", "gabro", "gneis", "granit", "marmer",
+		"oniks", "porfir",
 		"rëre", "serpentin", "shist", "travertin", "tuf"})
-	sixthSensors = columns("cam", []string{"Alt", "Bat", "Co2", "Dust", "Echo", "Fog", "Gas", "Heat", "Ir", "Laser", "Lidar", "Mag", "Noise",
+	sixthSensors = columns("cam", []string{"Alt", "Bat", "Co2", "Dust", "Echo", "Fog", "Gas", "Heat", "Ir", "Laser",
+		"Lidar", "Mag", "Noise",
 		"Ozone", "Radar", "Uv", "Wind", "Zoom"})
-	sixthAudiences = columns("seg", []string{"Art", "Auto", "Baby", "Bike", "Boat", "Book", "Cook", "Dog", "Film", "Golf", "Home", "Kids",
+	sixthAudiences = columns("seg", []string{"Art", "Auto", "Baby", "Bike", "Boat", "Book", "Cook", "Dog", "Film", "Golf",
+		"Home", "Kids",
 		"Moto", "News", "Pets", "Ski", "Surf", "Tech", "Wine", "Yoga"})
-	sixthFabrics = columns("tkanina_", []string{"aksamit", "atłas", "bawełna", "dżins", "flanela", "jedwab", "kaszmir", "kreton", "len",
+	sixthFabrics = columns("tkanina_", []string{"aksamit", "atłas", "bawełna", "dżins", "flanela", "jedwab", "kaszmir",
+		"kreton", "len",
 		"moher", "plusz", "sztruks", "tiul", "tweed", "wełna", "żorżeta"})
-	sixthPlatforms = columns("share", []string{"Bsky", "Discord", "Fb", "Ig", "Imgur", "Mail", "Mastodon", "Pin", "Reddit", "Sms", "Telegram",
+	sixthPlatforms = columns("share", []string{"Bsky", "Discord", "Fb", "Ig", "Imgur", "Mail", "Mastodon", "Pin", "Reddit",
+		"Sms", "Telegram",
 		"Tumblr", "Viber", "Vk", "Wa", "X"})
 )
 
@@ -116,7 +122,8 @@ func sixthAttributeCases() []labelled {
 			name: "broden", service: "bakery", harm: "attribute",
 			why: "every bread has all of its ten values, so entries would repeat ten names in each document and the index would be larger",
 			colls: []coll{{"broden", 1200, []string{"zout", "suiker", "vet"}, func(g gen, i int) bson.D {
-				return append(d("_id", int32(i)), d(pairs([]string{"zout", "suiker", "vet", "eiwit", "vezel", "water", "gluten", "gist",
+				return append(d("_id", int32(i)), d(pairs([]string{"zout", "suiker", "vet", "eiwit", "vezel", "water",
+					"gluten", "gist",
 					"melk", "noot"}, func(string) any { return g.between(0, 60) })...)...)
 			}}},
 			traffic: []requests{
@@ -130,7 +137,8 @@ func sixthAttributeCases() []labelled {
 			why: "only some cabins have one of twelve extras, but nobody searches by them, and none has an index",
 			colls: []coll{{"kabinen", 1000, []string{"haus"}, func(g gen, i int) bson.D {
 				return append(d("_id", oid(72, i), "haus", int32(i%90)),
-					g.scattered("extra_", []string{"spiegel", "sitz", "glas", "musik", "ruf", "licht", "bild", "braille", "uhr", "duft", "tür", "teppich"},
+					g.scattered("extra_", []string{"spiegel", "sitz", "glas", "musik", "ruf", "licht", "bild", "braille",
+						"uhr", "duft", "tür", "teppich"},
 						2, func() any { return g.text(6) })...)
 			}}},
 			traffic: []requests{

@@ -44,7 +44,8 @@ func sixthCounterCases() []labelled {
 			name: "kedvelők", service: "memes", pays: "approx", fine: "relation|outlier|subset|computed",
 			why: "each picture keeps the IDs of thousands who like it in an array, of which only the length is ever read",
 			colls: []coll{{"kedvelők", 60, nil, func(g gen, i int) bson.D {
-				return d("_id", i, "kép", meteor('w', i), "kik", list(g.between(2500, 4000), func(j int) any { return meteor('n', i*5000+j) }))
+				return d("_id", i, "kép", meteor('w', i),
+					"kik", list(g.between(2500, 4000), func(j int) any { return meteor('n', i*5000+j) }))
 			}}},
 			traffic: []requests{
 				{160, func(s *session, _ int) {
@@ -59,7 +60,8 @@ func sixthCounterCases() []labelled {
 			name: "followers", service: "tattoo", pays: "approx", fine: "relation|outlier|subset|computed",
 			why: "a profile shows how many follow it by $size of an array of thousands, and no screen lists who they are",
 			colls: []coll{{"followers", 60, nil, func(g gen, i int) bson.D {
-				return d("_id", key("ar", i), "followers", list(g.between(2200, 3800), func(j int) any { return int64(i*5000 + j) }))
+				return d("_id", key("ar", i),
+					"followers", list(g.between(2200, 3800), func(j int) any { return int64(i*5000 + j) }))
 			}}},
 			traffic: []requests{
 				{170, func(s *session, _ int) {
@@ -96,27 +98,37 @@ func sixthCounterCases() []labelled {
 		},
 		{
 			name: "invoice_numbers", service: "tailor", harm: "approx",
-			why:   "the counter gives each invoice its number, so every raise has to be stored and returned before the next one",
-			colls: []coll{{"invoice_numbers", 6, nil, func(g gen, i int) bson.D { return d("_id", key("y", i), "seq", int64(i*100)) }}},
+			why: "the counter gives each invoice its number, so every raise has to be stored and returned before the next one",
+			colls: []coll{{"invoice_numbers", 6, nil, func(g gen, i int) bson.D {
+				return d("_id", key("y", i),
+					"seq", int64(i*100))
+			}}},
 			traffic: []requests{
 				{300, func(s *session, _ int) { s.next("invoice_numbers", d("_id", key("y", 2)), d("$inc", d("seq", 1))) }},
 			},
 		},
 		{
 			name: "batched_views", service: "memes",
-			why:   "the program collects views and writes them at intervals in one bulk, which the manual calls the cheapest",
-			colls: []coll{{"batched_views", 100, nil, func(g gen, i int) bson.D { return d("_id", i, "views", int64(g.near(90_000))) }}},
+			why: "the program collects views and writes them at intervals in one bulk, which the manual calls the cheapest",
+			colls: []coll{{"batched_views", 100, nil, func(g gen, i int) bson.D {
+				return d("_id", i,
+					"views", int64(g.near(90_000)))
+			}}},
 			traffic: []requests{
 				{60, func(s *session, _ int) {
-					s.bulk("batched_views", d("_id", 1), d("$inc", d("views", 340)), d("_id", s.between(2, 99)), d("$inc", d("views", s.between(3, 90))))
+					s.bulk("batched_views", d("_id", 1), d("$inc", d("views", 340)), d("_id", s.between(2, 99)), d("$inc",
+						d("views", s.between(3, 90))))
 				}},
 				{80, func(s *session, _ int) { s.one("batched_views", d("_id", s.IntN(100)), nil) }},
 			},
 		},
 		{
 			name: "drone_parts_stock", service: "drones", harm: "approx",
-			why:   "the stock of propellers is taken by $inc under a condition, and a stock that lags sells what is not there",
-			colls: []coll{{"drone_parts_stock", 60, nil, func(g gen, i int) bson.D { return d("_id", key("dp", i), "left", 9000) }}},
+			why: "the stock of propellers is taken by $inc under a condition, and a stock that lags sells what is not there",
+			colls: []coll{{"drone_parts_stock", 60, nil, func(g gen, i int) bson.D {
+				return d("_id", key("dp", i),
+					"left", 9000)
+			}}},
 			traffic: []requests{
 				{300, func(s *session, _ int) {
 					s.update("drone_parts_stock", d("_id", key("dp", 3), "left", d("$gte", 2)), d("$inc", d("left", -2)))

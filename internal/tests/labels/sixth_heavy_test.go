@@ -9,7 +9,8 @@ func sixthHeavyCases() []labelled {
 			name: "parcelas", service: "cemetery", pays: "split",
 			why: "the list of plots reads number and name out of documents of four kilobytes of deeds, which only one page opens",
 			colls: []coll{{"parcelas", 800, []string{"sector"}, func(g gen, i int) bson.D {
-				return d("_id", serial("P", i), "sector", i%20, "familia", g.name(), "escritura", g.text(4000), "plano", g.blob(800))
+				return d("_id", serial("P", i), "sector", i%20, "familia", g.name(), "escritura", g.text(4000),
+					"plano", g.blob(800))
 			}}},
 			traffic: []requests{
 				{150, func(s *session, _ int) {
@@ -22,12 +23,14 @@ func sixthHeavyCases() []labelled {
 			name: "creatives", service: "adserver", pays: "split",
 			why: "each choice of a banner reads size and bid of all candidates, whose markup and picture of 5 kB only the winner needs",
 			colls: []coll{{"creatives", 700, []string{"size"}, func(g gen, i int) bson.D {
-				return d("_id", int64(i), "size", g.of("300x250", "728x90", "160x600"), "bid", g.between(1, 90), "html", g.text(3000),
+				return d("_id", int64(i), "size", g.of("300x250", "728x90", "160x600"), "bid", g.between(1, 90),
+					"html", g.text(3000),
 					"image", g.blob(2000))
 			}}},
 			traffic: []requests{
 				{140, func(s *session, _ int) {
-					s.find("creatives", d("size", s.of("300x250", "728x90", "160x600")), by{fields: keep("size", "bid"), limit: 100})
+					s.find("creatives", d("size", s.of("300x250",
+						"728x90", "160x600")), by{fields: keep("size", "bid"), limit: 100})
 				}},
 				{12, func(s *session, _ int) { s.one("creatives", d("_id", int64(s.IntN(700))), nil) }},
 			},
@@ -64,11 +67,13 @@ func sixthHeavyCases() []labelled {
 			name: "bocetos", service: "tattoo", pays: "split",
 			why: "the gallery lists title and style, and the drawing of 7 kB beside them is read for a single sketch alone",
 			colls: []coll{{"bocetos", 500, []string{"estilo,título"}, func(g gen, i int) bson.D {
-				return d("_id", meteor('b', i), "título", g.text(12), "estilo", key("e", i%12), "dibujo", g.blob(7000), "horas", g.between(1, 9))
+				return d("_id", meteor('b', i), "título", g.text(12), "estilo", key("e", i%12), "dibujo", g.blob(7000),
+					"horas", g.between(1, 9))
 			}}},
 			traffic: []requests{
 				{150, func(s *session, _ int) {
-					s.find("bocetos", d("estilo", key("e", s.IntN(12))), by{sort: d("título", 1), fields: keep("título", "horas"), limit: 40})
+					s.find("bocetos", d("estilo", key("e", s.IntN(12))), by{sort: d("título", 1), fields: keep("título",
+						"horas"), limit: 40})
 				}},
 				{12, func(s *session, _ int) { s.one("bocetos", d("_id", meteor('b', s.IntN(500))), keep("dibujo")) }},
 			},
@@ -77,7 +82,8 @@ func sixthHeavyCases() []labelled {
 			name: "ulice", service: "waste", pays: "split",
 			why: "the map reads street and day of a district, and the permits of 5 kB are for one clerk at the end of a year",
 			colls: []coll{{"ulice", 600, []string{"čtvrť"}, func(g gen, i int) bson.D {
-				return d("_id", i, "čtvrť", int32(i%15), "název", g.text(14), "den", g.of("po", "út", "st"), "povolení", g.text(4600),
+				return d("_id", i, "čtvrť", int32(i%15), "název", g.text(14), "den", g.of("po", "út", "st"),
+					"povolení", g.text(4600),
 					"historie", g.text(900))
 			}}},
 			traffic: []requests{
@@ -104,7 +110,8 @@ func sixthHeavyCases() []labelled {
 			name: "kundkort", service: "tailor",
 			why: "the fields that the list leaves out are two hundred bytes, for which a projection is enough",
 			colls: []coll{{"kundkort", 900, []string{"stad"}, func(g gen, i int) bson.D {
-				return d("_id", oid(66, i), "namn", g.name(), "stad", g.city(), "mått", d("midja", 80, "arm", 60, "ben", 90), "notis", g.text(120))
+				return d("_id", oid(66, i), "namn", g.name(), "stad", g.city(), "mått", d("midja", 80, "arm", 60,
+					"ben", 90), "notis", g.text(120))
 			}}},
 			traffic: []requests{
 				{140, func(s *session, _ int) {

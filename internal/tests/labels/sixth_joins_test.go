@@ -13,12 +13,14 @@ func sixthJoinCases() []labelled {
 					return d("_id", serial("Q", i), "field", i%30, "caretaker", int32(g.IntN(60)), "row", g.IntN(40))
 				}},
 				{"caretakers", 60, nil, func(g gen, i int) bson.D {
-					return d("_id", int32(i), "name", g.name(), "phone", g.text(9), "born", at(-i*900), "contract", g.text(300), "iban", g.text(22))
+					return d("_id", int32(i), "name", g.name(), "phone", g.text(9), "born", at(-i*900),
+						"contract", g.text(300), "iban", g.text(22))
 				}},
 			},
 			traffic: []requests{
 				{160, func(s *session, _ int) {
-					s.aggregate("varreza_plots", match("field", s.IntN(30)), join("caretakers", "caretaker", "_id", "c"), d("$unwind", "$c"),
+					s.aggregate("varreza_plots", match("field", s.IntN(30)), join("caretakers", "caretaker",
+						"_id", "c"), d("$unwind", "$c"),
 						project("row", 1, "c.name", 1, "c.phone", 1))
 				}},
 				{2, func(s *session, i int) { s.update("caretakers", d("_id", int32(i)), d("$set", d("phone", s.text(9)))) }},
@@ -34,7 +36,8 @@ func sixthJoinCases() []labelled {
 					}))
 				}},
 				{"part_catalogue", 200, nil, func(g gen, i int) bson.D {
-					return d("_id", key("pt", i), "name", g.text(16), "maker", g.text(8), "sheet", g.text(700), "kg", g.IntN(90), "box", g.text(20))
+					return d("_id", key("pt", i), "name", g.text(16), "maker", g.text(8), "sheet", g.text(700),
+						"kg", g.IntN(90), "box", g.text(20))
 				}},
 			},
 			traffic: []requests{
@@ -53,16 +56,20 @@ func sixthJoinCases() []labelled {
 			why: "the board of campaigns joins the advertiser's name and country to each banner, and the advertisers stay as they are",
 			colls: []coll{
 				{"banners", 1200, []string{"state"}, func(g gen, i int) bson.D {
-					return d("_id", int64(i), "state", g.of("on", "off", "paused"), "advertiser", uuid(66, g.IntN(80)), "clicks", g.IntN(900))
+					return d("_id", int64(i), "state", g.of("on", "off", "paused"), "advertiser", uuid(66, g.IntN(80)),
+						"clicks", g.IntN(900))
 				}},
 				{"advertisers", 80, nil, func(g gen, i int) bson.D {
-					return d("_id", uuid(66, i), "name", g.text(14), "country", g.of("HU", "RO"), "vat", g.text(11), "mail", g.text(16), "terms", g.text(400))
+					return d("_id", uuid(66, i), "name", g.text(14), "country", g.of("HU", "RO"), "vat", g.text(11),
+						"mail", g.text(16), "terms", g.text(400))
 				}},
 			},
 			traffic: []requests{
 				{150, func(s *session, _ int) {
-					s.aggregate("banners", match("state", s.of("on", "off", "paused")), d("$limit", 40), join("advertisers", "advertiser", "_id", "adv"),
-						d("$unwind", d("path", "$adv", "preserveNullAndEmptyArrays", true)), project("clicks", 1, "adv.name", 1, "adv.country", 1))
+					s.aggregate("banners", match("state", s.of("on", "off", "paused")), d("$limit", 40), join("advertisers",
+						"advertiser", "_id", "adv"),
+						d("$unwind", d("path", "$adv", "preserveNullAndEmptyArrays", true)), project("clicks", 1,
+							"adv.name", 1, "adv.country", 1))
 				}},
 				{2, func(s *session, i int) {
 					s.update("advertisers", d("_id", uuid(66, i)), d("$set", d("mail", s.text(16))))
@@ -77,12 +84,14 @@ func sixthJoinCases() []labelled {
 					return d("_id", oid(74, i), "day", i%60, "customerNo", key("K", g.IntN(150)), "minutes", g.between(10, 90))
 				}},
 				{"fitting_customers", 150, []string{"no"}, func(g gen, i int) bson.D {
-					return d("_id", oid(75, i), "no", key("K", i), "name", g.name(), "size", g.between(34, 58), "card", g.text(300), "mail", g.text(15))
+					return d("_id", oid(75, i), "no", key("K", i), "name", g.name(), "size", g.between(34, 58),
+						"card", g.text(300), "mail", g.text(15))
 				}},
 			},
 			traffic: []requests{
 				{160, func(s *session, _ int) {
-					s.aggregate("fittings", match("day", s.IntN(60)), join("fitting_customers", "customerNo", "no", "c"), d("$unwind", "$c"),
+					s.aggregate("fittings", match("day", s.IntN(60)), join("fitting_customers", "customerNo",
+						"no", "c"), d("$unwind", "$c"),
 						project("minutes", 1, "c.name", 1, "c.size", 1))
 				}},
 				{2, func(s *session, i int) { s.update("fitting_customers", d("no", key("K", i)), d("$set", d("size", 44))) }},
@@ -114,13 +123,16 @@ func sixthJoinCases() []labelled {
 					return d("_id", int32(i), "uke", i%50, "gjest", oid(76, g.IntN(300)), "netter", g.between(1, 20))
 				}},
 				{"gjester", 300, nil, func(g gen, i int) bson.D {
-					return d("_id", oid(76, i), "navn", g.name(), "skilt", g.text(7), "adresse", g.text(60), "pass", g.text(40), "notat", g.text(200))
+					return d("_id", oid(76, i), "navn", g.name(), "skilt", g.text(7), "adresse", g.text(60),
+						"pass", g.text(40), "notat", g.text(200))
 				}},
 			},
 			traffic: []requests{
 				{150, func(s *session, _ int) {
-					s.aggregate("reservasjoner", match("uke", s.IntN(50)), d("$lookup", d("from", "gjester", "let", d("g", "$gjest"), "pipeline",
-						a{d("$match", d("$expr", d("$eq", a{"$_id", "$$g"}))), d("$project", d("navn", 1, "skilt", 1))}, "as", "gj")))
+					s.aggregate("reservasjoner", match("uke", s.IntN(50)), d("$lookup", d("from", "gjester",
+						"let", d("g", "$gjest"), "pipeline",
+						a{d("$match", d("$expr", d("$eq", a{"$_id", "$$g"}))), d("$project", d("navn", 1, "skilt", 1))},
+						"as", "gj")))
 				}},
 				{2, func(s *session, i int) { s.update("gjester", d("_id", oid(76, i)), d("$set", d("skilt", s.text(7)))) }},
 			},
@@ -133,7 +145,8 @@ func sixthJoinCases() []labelled {
 					return d("_id", meteor('q', i), "nap", i%90, "by", d("id", g.IntN(250), "ip", g.text(11)), "cím", g.text(18))
 				}},
 				{"tagok", 250, nil, func(g gen, i int) bson.D {
-					return d("_id", i, "nick", g.text(8), "badge", g.of("új", "régi"), "mail", g.text(15), "hash", g.text(60), "bio", g.text(300))
+					return d("_id", i, "nick", g.text(8), "badge", g.of("új", "régi"), "mail", g.text(15),
+						"hash", g.text(60), "bio", g.text(300))
 				}},
 			},
 			traffic: []requests{
@@ -152,7 +165,8 @@ func sixthJoinCases() []labelled {
 					return d("_id", uuid(68, i), "date", i%70, "truck", key("TR", g.IntN(45)), "stops", g.between(20, 200))
 				}},
 				{"trucks", 45, nil, func(g gen, i int) bson.D {
-					return d("_id", key("TR", i), "plate", g.text(8), "driver", g.name(), "built", 2015, "papers", g.text(600), "kw", 200, "tyres", g.text(30))
+					return d("_id", key("TR", i), "plate", g.text(8), "driver", g.name(), "built", 2015,
+						"papers", g.text(600), "kw", 200, "tyres", g.text(30))
 				}},
 			},
 			traffic: []requests{
@@ -171,12 +185,14 @@ func sixthJoinCases() []labelled {
 					return d("_id", oid(77, i), "user", i%120, "project", uuid(69, g.IntN(90)), "cents", g.between(100, 9000))
 				}},
 				{"projects", 90, nil, func(g gen, i int) bson.D {
-					return d("_id", uuid(69, i), "title", g.text(20), "owner", g.name(), "story", g.text(1500), "ends", at(i), "goal", 9000)
+					return d("_id", uuid(69, i), "title", g.text(20), "owner", g.name(), "story", g.text(1500),
+						"ends", at(i), "goal", 9000)
 				}},
 			},
 			traffic: []requests{
 				{150, func(s *session, _ int) {
-					s.aggregate("pledge_rows", match("user", s.IntN(120)), d("$sort", d("_id", -1)), join("projects", "project", "_id", "project"),
+					s.aggregate("pledge_rows", match("user", s.IntN(120)), d("$sort", d("_id", -1)), join("projects",
+						"project", "_id", "project"),
 						d("$unwind", "$project"), project("cents", 1, "project.title", 1, "project.owner", 1))
 				}},
 				{1, func(s *session, _ int) {
@@ -191,7 +207,10 @@ func sixthJoinCases() []labelled {
 				{"sold_breads", 900, []string{"till"}, func(g gen, i int) bson.D {
 					return d("_id", oid(78, i), "till", i%30, "bread", int64(g.IntN(20)), "n", g.between(1, 5))
 				}},
-				{"bread_stock", 20, nil, func(g gen, i int) bson.D { return d("_id", int64(i), "left", g.IntN(300), "shelf", g.IntN(9)) }},
+				{"bread_stock", 20, nil, func(g gen, i int) bson.D {
+					return d("_id", int64(i), "left", g.IntN(300),
+						"shelf", g.IntN(9))
+				}},
 			},
 			traffic: []requests{
 				{60, func(s *session, _ int) {
@@ -215,7 +234,8 @@ func sixthJoinCases() []labelled {
 			traffic: []requests{
 				{160, func(s *session, _ int) { s.find("swarms", d("week", s.IntN(40)), by{}) }},
 				{2, func(s *session, _ int) {
-					s.aggregate("swarms", match("week", s.IntN(40)), join("keepers", "keeper", "_id", "k"), project("kg", 1, "k.name", 1))
+					s.aggregate("swarms", match("week", s.IntN(40)), join("keepers", "keeper", "_id", "k"), project("kg", 1,
+						"k.name", 1))
 				}},
 			},
 		},
@@ -223,7 +243,8 @@ func sixthJoinCases() []labelled {
 			name: "invoices_cut", service: "tailor",
 			why: "an invoice holds the name and address of its time, which never follow the customer, so no read joins and nothing pays",
 			colls: []coll{{"invoices_cut", 900, []string{"month"}, func(g gen, i int) bson.D {
-				return d("_id", serial("R", i), "month", i%24, "customer", d("_id", g.IntN(200), "name", g.name(), "street", g.text(14)), "sum", g.money())
+				return d("_id", serial("R", i), "month", i%24, "customer", d("_id", g.IntN(200), "name", g.name(),
+					"street", g.text(14)), "sum", g.money())
 			}}},
 			traffic: []requests{
 				{150, func(s *session, _ int) { s.find("invoices_cut", d("month", s.IntN(24)), by{limit: 40}) }},

@@ -25,7 +25,10 @@ func sixthListCases() []labelled {
 			why: "a flight has up to 40 waypoints, five surveys have 4,000, and the aircraft loads a flight with all of them",
 			colls: []coll{{"misiones", 1000, nil, func(g gen, i int) bson.D {
 				return d("_id", uuid(60, i), "piloto", g.name(), "estado", g.of("lista", "volada"), "puntos",
-					list(rare(i, 200, 4000, g.between(3, 40)), func(int) any { return d("x", g.money(), "y", g.money(), "z", g.IntN(120)) }))
+					list(rare(i, 200, 4000, g.between(3, 40)), func(int) any {
+						return d("x", g.money(), "y", g.money(),
+							"z", g.IntN(120))
+					}))
 			}}},
 			traffic: []requests{
 				{130, func(s *session, _ int) { s.first("misiones", d("_id", uuid(60, s.IntN(1000)))) }},
@@ -45,7 +48,8 @@ func sixthListCases() []labelled {
 			traffic: []requests{
 				{150, func(s *session, _ int) { s.one("albumok", d("rövid", key("al", s.IntN(1000))), nil) }},
 				{25, func(s *session, _ int) {
-					s.update("albumok", d("rövid", key("al", s.IntN(1000))), d("$addToSet", d("képek", meteor('k', s.IntN(200_000)))))
+					s.update("albumok", d("rövid", key("al", s.IntN(1000))), d("$addToSet",
+						d("képek", meteor('k', s.IntN(200_000)))))
 				}},
 			},
 		},
@@ -59,7 +63,8 @@ func sixthListCases() []labelled {
 			traffic: []requests{
 				{120, func(s *session, _ int) { s.find("firmat", d("_id", int64(100+s.IntN(900))), by{limit: 1}) }},
 				{30, func(s *session, _ int) {
-					s.findAndUpdate("firmat", d("_id", int64(100+s.IntN(900))), d("$push", d("nënshkrimet", d("n", s.name(), "q", s.city()))))
+					s.findAndUpdate("firmat", d("_id", int64(100+s.IntN(900))), d("$push", d("nënshkrimet", d("n", s.name(),
+						"q", s.city()))))
 				}},
 			},
 		},
@@ -68,7 +73,10 @@ func sixthListCases() []labelled {
 			why: "a campaign has a few dozen backers, four have 5,000, and the mailing after the end loads a campaign with all of them",
 			colls: []coll{{"donationsByCampaign", 1000, nil, func(g gen, i int) bson.D {
 				return d("_id", ulid("C", i), "goal", g.between(1, 90)*100, "backers",
-					list(rare(i, 250, 5000, g.near(50)), func(int) any { return d("u", g.IntN(90_000), "sum", g.between(1, 300)) }), "__v", 3)
+					list(rare(i, 250, 5000, g.near(50)), func(int) any {
+						return d("u", g.IntN(90_000),
+							"sum", g.between(1, 300))
+					}), "__v", 3)
 			}}},
 			traffic: []requests{
 				{140, func(s *session, _ int) { s.one("donationsByCampaign", d("_id", ulid("C", s.IntN(1000))), nil) }},
@@ -96,7 +104,8 @@ func sixthListCases() []labelled {
 			name: "kleuren", service: "tattoo",
 			why: "a palette has at most 24 inks by the shape of the box, each is pushed with a $slice, so no list is ever long",
 			colls: []coll{{"kleuren", 600, nil, func(g gen, i int) bson.D {
-				return d("_id", oid(61, i), "naam", g.text(12), "inkten", list(g.between(4, 24), func(int) any { return g.text(8) }))
+				return d("_id", oid(61, i), "naam", g.text(12),
+					"inkten", list(g.between(4, 24), func(int) any { return g.text(8) }))
 			}}},
 			traffic: []requests{
 				{120, func(s *session, _ int) { s.one("kleuren", d("_id", oid(61, s.IntN(600))), nil) }},
@@ -156,7 +165,10 @@ func sixthListCases() []labelled {
 			why: "a site shows its three newest of some hundred reviews by $slice, for thirty views that a review is written",
 			colls: []coll{{"plads", 250, nil, func(g gen, i int) bson.D {
 				return d("_id", int32(i+1), "navn", g.text(14), "by", g.city(), "anmeldelser",
-					list(g.between(120, 260), func(j int) any { return d("hvem", g.name(), "stj", g.between(1, 5), "ord", g.text(70), "nr", j) }))
+					list(g.between(120, 260), func(j int) any {
+						return d("hvem", g.name(), "stj", g.between(1, 5),
+							"ord", g.text(70), "nr", j)
+					}))
 			}}},
 			traffic: []requests{
 				{180, func(s *session, _ int) {
@@ -173,7 +185,10 @@ func sixthListCases() []labelled {
 			why: "the sign of a lift shows its five newest faults of some hundred, and the list grows at its front",
 			colls: []coll{{"ascensori", 240, nil, func(g gen, i int) bson.D {
 				return d("_id", oid(62, i), "via", g.text(15), "piani", g.between(3, 30), "guasti",
-					list(g.between(150, 300), func(j int) any { return d("il", at(4000-j), "codice", g.IntN(90), "nota", g.text(60)) }))
+					list(g.between(150, 300), func(j int) any {
+						return d("il", at(4000-j), "codice", g.IntN(90),
+							"nota", g.text(60))
+					}))
 			}}},
 			traffic: []requests{
 				{180, func(s *session, _ int) {
@@ -209,7 +224,10 @@ func sixthListCases() []labelled {
 			why: "the list of artists shows the four newest works of each, out of some hundred in a subdocument",
 			colls: []coll{{"artistak", 220, []string{"hiria"}, func(g gen, i int) bson.D {
 				return d("_id", key("ar", i), "hiria", g.city(), "galeria", d("azala", g.text(10), "lanak",
-					list(g.between(90, 220), func(j int) any { return d("eg", at(j), "irudi", g.text(40), "gorputz", g.text(12)) })))
+					list(g.between(90, 220), func(j int) any {
+						return d("eg", at(j), "irudi", g.text(40),
+							"gorputz", g.text(12))
+					})))
 			}}},
 			traffic: []requests{
 				{120, func(s *session, _ int) {
@@ -274,7 +292,8 @@ func sixthListCases() []labelled {
 			name: "menus", service: "bakery",
 			why: "a menu has a dozen small dishes, so keeping the three that the sign shows apart would save some hundred bytes",
 			colls: []coll{{"menus", 300, nil, func(g gen, i int) bson.D {
-				return d("_id", oid(64, i), "jour", at(i*24), "plats", list(g.between(8, 14), func(int) any { return d("nom", g.text(14), "prix", 5) }))
+				return d("_id", oid(64, i), "jour", at(i*24),
+					"plats", list(g.between(8, 14), func(int) any { return d("nom", g.text(14), "prix", 5) }))
 			}}},
 			traffic: []requests{
 				{150, func(s *session, _ int) { s.one("menus", d("_id", oid(64, s.IntN(300))), d("plats", d("$slice", 3))) }},

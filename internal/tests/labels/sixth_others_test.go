@@ -13,8 +13,10 @@ func sixthOtherCases() []labelled {
 			}}},
 			traffic: []requests{
 				{110, func(s *session, _ int) {
-					s.aggregate("vouches", match("_id", s.IntN(500)), d("$graphLookup", d("from", "vouches", "startWith", "$vouches",
-						"connectFromField", "vouches", "connectToField", "_id", "maxDepth", 1, "as", "near")), project("near.name", 1))
+					s.aggregate("vouches", match("_id", s.IntN(500)), d("$graphLookup", d("from", "vouches",
+						"startWith", "$vouches",
+						"connectFromField", "vouches", "connectToField", "_id", "maxDepth", 1,
+						"as", "near")), project("near.name", 1))
 				}},
 			},
 		},
@@ -35,7 +37,8 @@ func sixthOtherCases() []labelled {
 			name: "biografitë", service: "cemetery", harm: "split",
 			why: "what lists show and the text of 4 kB are in one subdocument, while the cold fields of split are at the top level",
 			colls: []coll{{"biografitë", 600, []string{"lagjja"}, func(g gen, i int) bson.D {
-				return d("_id", serial("J", i), "lagjja", i%20, "kartela", d("emri", g.name(), "viti", 1900+i%120, "jeta", g.text(4000)))
+				return d("_id", serial("J", i), "lagjja", i%20, "kartela", d("emri", g.name(), "viti", 1900+i%120,
+					"jeta", g.text(4000)))
 			}}},
 			traffic: []requests{
 				{140, func(s *session, _ int) {
@@ -67,11 +70,13 @@ func sixthOtherCases() []labelled {
 			name: "lift_filters", service: "elevators", harm: "attribute",
 			why: "each query asks for three fields at once that every lift has, for which a compound index is faster than entries",
 			colls: []coll{{"lift_filters", 1500, []string{"stad,fabrikant,bouwjaar"}, func(g gen, i int) bson.D {
-				return d("_id", uuid(80, i), "stad", g.city(), "fabrikant", key("F", i%12), "bouwjaar", 1970+i%55, "kg", g.between(300, 1600))
+				return d("_id", uuid(80, i), "stad", g.city(), "fabrikant", key("F", i%12), "bouwjaar", 1970+i%55,
+					"kg", g.between(300, 1600))
 			}}},
 			traffic: []requests{
 				{150, func(s *session, _ int) {
-					s.linq("lift_filters", d("stad", s.city(), "fabrikant", key("F", s.IntN(12)), "bouwjaar", d("$gte", 2000)), d("$limit", 20))
+					s.linq("lift_filters", d("stad", s.city(), "fabrikant", key("F", s.IntN(12)),
+						"bouwjaar", d("$gte", 2000)), d("$limit", 20))
 				}},
 			},
 		},

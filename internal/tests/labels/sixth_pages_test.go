@@ -36,11 +36,13 @@ func sixthPageCases() []labelled {
 			name: "vizite_tehnice", service: "elevators", pays: "paging",
 			why: "the grid of a page is Skip and Take of LINQ, and inspectors open its last pages as often as the first ones",
 			colls: []coll{{"vizite_tehnice", 6000, []string{"oraș,ziua"}, func(g gen, i int) bson.D {
-				return d("_id", oid(67, i), "oraș", g.of("Iași", "Iași", "Cluj"), "ziua", at(i), "lift", g.IntN(900), "bun", i%9 != 0)
+				return d("_id", oid(67, i), "oraș", g.of("Iași", "Iași", "Cluj"), "ziua", at(i), "lift", g.IntN(900),
+					"bun", i%9 != 0)
 			}}},
 			traffic: []requests{
 				{130, func(s *session, _ int) {
-					s.linq("vizite_tehnice", d("oraș", "Iași"), d("$sort", d("ziua", -1)), d("$skip", s.IntN(75)*50), d("$limit", 50))
+					s.linq("vizite_tehnice", d("oraș", "Iași"), d("$sort", d("ziua", -1)), d("$skip", s.IntN(75)*50),
+						d("$limit", 50))
 				}},
 			},
 		},
@@ -61,7 +63,8 @@ func sixthPageCases() []labelled {
 			name: "poze", service: "memes", pays: "paging",
 			why: "the endless scroll of a tag asks for page after page by skip, and bots follow it over thousands of pictures",
 			colls: []coll{{"poze", 6000, []string{"etichetă,scor"}, func(g gen, i int) bson.D {
-				return d("_id", meteor('p', i), "etichetă", g.of("pisici", "pisici", "câini"), "scor", g.IntN(90_000), "url", g.text(30))
+				return d("_id", meteor('p', i), "etichetă", g.of("pisici", "pisici", "câini"), "scor", g.IntN(90_000),
+					"url", g.text(30))
 			}}},
 			traffic: []requests{
 				{140, func(s *session, _ int) {
@@ -83,11 +86,13 @@ func sixthPageCases() []labelled {
 			name: "sešuvanja", service: "tailor", pays: "paging",
 			why: "PyMongo reads the finished orders of a shop by skip and limit, and the book of a year is read to its end",
 			colls: []coll{{"sešuvanja", 6000, []string{"trgovina,konec"}, func(g gen, i int) bson.D {
-				return d("_id", int64(i), "trgovina", g.of("A", "A", "A", "B"), "konec", at(i), "kos", g.text(15), "ure", g.between(1, 30))
+				return d("_id", int64(i), "trgovina", g.of("A", "A", "A", "B"), "konec", at(i), "kos", g.text(15),
+					"ure", g.between(1, 30))
 			}}},
 			traffic: []requests{
 				{120, func(s *session, _ int) {
-					s.find("sešuvanja", d("trgovina", "A"), by{sort: d("konec", 1), skip: s.IntN(85) * 50, limit: 50, fields: keep("kos", "konec")})
+					s.find("sešuvanja", d("trgovina", "A"), by{sort: d("konec", 1), skip: s.IntN(85) * 50, limit: 50,
+						fields: keep("kos", "konec")})
 				}},
 			},
 		},

@@ -10,10 +10,12 @@ func sixthRelationCases() []labelled {
 			why: "the page of a house loads each of its lifts whole by a findOne, and some lifts that it lists are scrapped",
 			colls: []coll{
 				{"gebäude", 220, nil, func(g gen, i int) bson.D {
-					return d("_id", int32(i), "straße", g.text(14), "anlagen", list(g.between(5, 10), func(int) any { return uuid(70, g.IntN(1000)) }))
+					return d("_id", int32(i), "straße", g.text(14),
+						"anlagen", list(g.between(5, 10), func(int) any { return uuid(70, g.IntN(1000)) }))
 				}},
 				{"anlagen", 920, nil, func(g gen, i int) bson.D {
-					return d("_id", uuid(70, i), "typ", g.text(8), "kg", g.IntN(900), "baujahr", 1980, "prüfung", at(i), "bericht", g.text(90),
+					return d("_id", uuid(70, i), "typ", g.text(8), "kg", g.IntN(900), "baujahr", 1980, "prüfung", at(i),
+						"bericht", g.text(90),
 						"etagen", g.IntN(30), "firma", g.text(12))
 				}},
 			},
@@ -33,7 +35,8 @@ func sixthRelationCases() []labelled {
 					return d("_id", meteor('t', i), "city", int32(i%24), "name", g.text(12))
 				}},
 				{"chairs", 1400, []string{"studio"}, func(g gen, i int) bson.D {
-					return d("_id", oid(79, i), "studio", meteor('t', i%240), "artist", g.name(), "free", i%3 == 0, "note", g.text(80))
+					return d("_id", oid(79, i), "studio", meteor('t', i%240), "artist", g.name(), "free", i%3 == 0,
+						"note", g.text(80))
 				}},
 			},
 			traffic: []requests{
@@ -86,10 +89,12 @@ func sixthRelationCases() []labelled {
 			why: "a channel shows its dozen pinned posts, each of which is loaded whole by its own findOne",
 			colls: []coll{
 				{"channels", 200, nil, func(g gen, i int) bson.D {
-					return d("_id", i, "title", g.text(10), "pinned", list(g.between(8, 12), func(int) any { return meteor('o', g.IntN(900)) }))
+					return d("_id", i, "title", g.text(10),
+						"pinned", list(g.between(8, 12), func(int) any { return meteor('o', g.IntN(900)) }))
 				}},
 				{"posts", 900, nil, func(g gen, i int) bson.D {
-					return d("_id", meteor('o', i), "pic", g.text(20), "at", at(i), "words", g.text(60), "w", 800, "h", 600, "by", g.name(), "nsfw", false)
+					return d("_id", meteor('o', i), "pic", g.text(20), "at", at(i), "words", g.text(60), "w", 800, "h", 600,
+						"by", g.name(), "nsfw", false)
 				}},
 			},
 			traffic: []requests{
@@ -105,7 +110,8 @@ func sixthRelationCases() []labelled {
 			why: "each city pushes the IDs of its supporters into one array of a thousand without a bound, where an owner in the child suits any number",
 			colls: []coll{
 				{"supporters_of", 20, nil, func(g gen, i int) bson.D {
-					return d("_id", int32(i), "city", key("city", i), "supporters", list(1000, func(j int) any { return oid(81, i*1000+j) }))
+					return d("_id", int32(i), "city", key("city", i),
+						"supporters", list(1000, func(j int) any { return oid(81, i*1000+j) }))
 				}},
 				{"supporters", 20_000, []string{"mail"}, func(g gen, i int) bson.D {
 					return d("_id", oid(81, i), "mail", key("m", i), "name", g.name(), "since", at(i))
@@ -113,7 +119,8 @@ func sixthRelationCases() []labelled {
 			},
 			traffic: []requests{
 				{90, func(s *session, i int) {
-					s.insert("supporters", d("_id", oid(81, 20_000+i), "mail", key("m", 20_000+i), "name", s.name(), "since", at(i)))
+					s.insert("supporters", d("_id", oid(81, 20_000+i), "mail", key("m", 20_000+i), "name", s.name(),
+						"since", at(i)))
 					s.update("supporters_of", d("_id", int32(s.IntN(20))), d("$push", d("supporters", oid(81, 20_000+i))))
 				}},
 				{60, func(s *session, _ int) {
@@ -127,9 +134,13 @@ func sixthRelationCases() []labelled {
 			why: "the one sheet of measures of a customer is only read with the customer, by a join every time, so it belongs into the customer",
 			colls: []coll{
 				{"measurements_of", 600, []string{"customer"}, func(g gen, i int) bson.D {
-					return d("_id", oid(82, i), "customer", oid(83, i), "waist", 80, "arm", 61, "leg", 90, "neck", 40, "chest", 99, "hip", 95, "note", g.text(40))
+					return d("_id", oid(82, i), "customer", oid(83, i), "waist", 80, "arm", 61, "leg", 90, "neck", 40,
+						"chest", 99, "hip", 95, "note", g.text(40))
 				}},
-				{"clients", 600, nil, func(g gen, i int) bson.D { return d("_id", oid(83, i), "name", g.name(), "phone", g.text(9)) }},
+				{"clients", 600, nil, func(g gen, i int) bson.D {
+					return d("_id", oid(83, i), "name", g.name(),
+						"phone", g.text(9))
+				}},
 			},
 			traffic: []requests{
 				{160, func(s *session, _ int) {
@@ -142,10 +153,12 @@ func sixthRelationCases() []labelled {
 			why: "a team's page reads the team and then each of its aircraft whole by the number of the aircraft",
 			colls: []coll{
 				{"gruppe", 180, nil, func(g gen, i int) bson.D {
-					return d("_id", ulid("G", i), "navn", g.text(10), "droner", list(g.between(5, 9), func(int) any { return int64(g.IntN(700)) }))
+					return d("_id", ulid("G", i), "navn", g.text(10),
+						"droner", list(g.between(5, 9), func(int) any { return int64(g.IntN(700)) }))
 				}},
 				{"droner", 700, nil, func(g gen, i int) bson.D {
-					return d("_id", int64(i), "model", g.text(8), "reg", g.text(8), "købt", at(i), "fejl", g.text(60), "motor", 4, "kg", 2, "ejer", g.name())
+					return d("_id", int64(i), "model", g.text(8), "reg", g.text(8), "købt", at(i), "fejl", g.text(60),
+						"motor", 4, "kg", 2, "ejer", g.name())
 				}},
 			},
 			traffic: []requests{
@@ -160,7 +173,8 @@ func sixthRelationCases() []labelled {
 			name: "kontakty", service: "waste",
 			why: "a customer has one to three addresses, which are read with the customer and never searched alone, so they stay embedded",
 			colls: []coll{{"kontakty", 900, nil, func(g gen, i int) bson.D {
-				return d("_id", int32(i), "jméno", g.name(), "adresy", list(g.between(1, 3), func(int) any { return d("ul", g.text(14), "m", g.city()) }))
+				return d("_id", int32(i), "jméno", g.name(),
+					"adresy", list(g.between(1, 3), func(int) any { return d("ul", g.text(14), "m", g.city()) }))
 			}}},
 			traffic: []requests{
 				{150, func(s *session, _ int) { s.one("kontakty", d("_id", int32(s.IntN(900))), nil) }},
@@ -177,7 +191,8 @@ func sixthRelationCases() []labelled {
 					return d("_id", oid(84, i), "user", i%100, "tier", key("rt", g.IntN(150)))
 				}},
 				{"reward_tiers", 150, nil, func(g gen, i int) bson.D {
-					return d("_id", key("rt", i), "a", g.text(10), "b", g.text(10), "c", g.text(10), "d", 1, "e", 2, "f", 3, "g", 4, "h", 5)
+					return d("_id", key("rt", i), "a", g.text(10), "b", g.text(10), "c", g.text(10), "d", 1, "e", 2, "f", 3,
+						"g", 4, "h", 5)
 				}},
 			},
 			traffic: []requests{
@@ -190,9 +205,13 @@ func sixthRelationCases() []labelled {
 			name: "sessions_auth", service: "bakery", fine: "extref",
 			why: "each request reads the session and then its one user, which is no loop, and the user must be read fresh for the rights",
 			colls: []coll{
-				{"sessions_auth", 600, nil, func(g gen, i int) bson.D { return d("_id", uuid(71, i), "user", int64(i%150), "seen", at(i)) }},
+				{"sessions_auth", 600, nil, func(g gen, i int) bson.D {
+					return d("_id", uuid(71, i), "user", int64(i%150),
+						"seen", at(i))
+				}},
 				{"staff", 150, nil, func(g gen, i int) bson.D {
-					return d("_id", int64(i), "name", g.name(), "rights", list(4, func(int) any { return g.text(5) }), "hash", g.text(60))
+					return d("_id", int64(i), "name", g.name(), "rights", list(4, func(int) any { return g.text(5) }),
+						"hash", g.text(60))
 				}},
 			},
 			traffic: []requests{

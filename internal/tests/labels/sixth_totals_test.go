@@ -12,13 +12,17 @@ func sixthTotalCases() []labelled {
 				{"pledge_sums", 5000, []string{"campaign"}, func(g gen, i int) bson.D {
 					return d("_id", oid(86, i), "campaign", uuid(73, i%20), "cents", g.between(100, 9000))
 				}},
-				{"campaign_pages", 20, nil, func(g gen, i int) bson.D { return d("_id", uuid(73, i), "title", g.text(20), "goal", 90_000) }},
+				{"campaign_pages", 20, nil, func(g gen, i int) bson.D {
+					return d("_id", uuid(73, i), "title", g.text(20),
+						"goal", 90_000)
+				}},
 			},
 			traffic: []requests{
 				{220, func(s *session, _ int) {
 					id := uuid(73, s.IntN(20))
 					s.one("campaign_pages", d("_id", id), nil)
-					s.aggregate("pledge_sums", match("campaign", id), group("_id", nil, "sum", d("$sum", "$cents"), "n", d("$sum", 1)))
+					s.aggregate("pledge_sums", match("campaign", id), group("_id", nil, "sum", d("$sum", "$cents"),
+						"n", d("$sum", 1)))
 				}},
 				{4, func(s *session, i int) {
 					s.insert("pledge_sums", d("_id", oid(86, 9000+i), "campaign", uuid(73, i), "cents", 500))
@@ -30,13 +34,15 @@ func sixthTotalCases() []labelled {
 			why: "the board of a house shows trips and mean load of its lift, grouped for each reader, out of data of one write an hour",
 			colls: []coll{
 				{"riegungen", 5000, []string{"lift"}, func(g gen, i int) bson.D {
-					return d("_id", snow(10, i), "lift", int32(i%25), "last", g.between(60, 900), "von", g.IntN(9), "nach", g.IntN(9))
+					return d("_id", snow(10, i), "lift", int32(i%25), "last", g.between(60, 900), "von", g.IntN(9),
+						"nach", g.IntN(9))
 				}},
 				{"lift_board", 25, nil, func(g gen, i int) bson.D { return d("_id", int32(i), "haus", g.text(12)) }},
 			},
 			traffic: []requests{
 				{200, func(s *session, _ int) {
-					s.linq("riegungen", d("lift", int32(s.IntN(25))), group("_id", "$lift", "fahrten", d("$sum", 1), "last", d("$avg", "$last")))
+					s.linq("riegungen", d("lift", int32(s.IntN(25))), group("_id", "$lift", "fahrten", d("$sum", 1),
+						"last", d("$avg", "$last")))
 				}},
 				{20, func(s *session, _ int) { s.one("lift_board", d("_id", int32(s.IntN(25))), nil) }},
 				{3, func(s *session, i int) {
@@ -57,7 +63,8 @@ func sixthTotalCases() []labelled {
 				{200, func(s *session, _ int) {
 					id := key("R", s.IntN(20))
 					s.one("ruchers", d("_id", id), nil)
-					s.aggregate("recoltes", match("rucher", id), group("_id", "$rucher", "total", d("$sum", "$kg"), "max", d("$max", "$kg")))
+					s.aggregate("recoltes", match("rucher", id), group("_id", "$rucher", "total", d("$sum", "$kg"),
+						"max", d("$max", "$kg")))
 				}},
 				{3, func(s *session, i int) {
 					s.insert("recoltes", d("_id", key("r", 9000+i), "rucher", key("R", i), "kg", 9.5, "an", 2026))
@@ -71,13 +78,17 @@ func sixthTotalCases() []labelled {
 				{"besøk", 4500, []string{"plass"}, func(g gen, i int) bson.D {
 					return d("_id", oid(87, i), "plass", int32(i%18), "stjerner", g.between(1, 5), "gjest", g.name())
 				}},
-				{"plasser_kort", 18, nil, func(g gen, i int) bson.D { return d("_id", int32(i), "navn", g.text(10), "by", g.city()) }},
+				{"plasser_kort", 18, nil, func(g gen, i int) bson.D {
+					return d("_id", int32(i), "navn", g.text(10),
+						"by", g.city())
+				}},
 			},
 			traffic: []requests{
 				{210, func(s *session, _ int) {
 					id := int32(s.IntN(18))
 					s.one("plasser_kort", d("_id", id), nil)
-					s.aggregate("besøk", match("plass", id), group("_id", "$plass", "snitt", d("$avg", "$stjerner"), "antall", d("$sum", 1)))
+					s.aggregate("besøk", match("plass", id), group("_id", "$plass", "snitt", d("$avg", "$stjerner"),
+						"antall", d("$sum", 1)))
 				}},
 				{3, func(s *session, i int) {
 					s.insert("besøk", d("_id", oid(87, 9000+i), "plass", int32(i), "stjerner", 5, "gjest", s.name()))
@@ -97,10 +108,12 @@ func sixthTotalCases() []labelled {
 				{200, func(s *session, _ int) {
 					id := key("cl", s.IntN(15))
 					s.one("clients_of_ads", d("_id", id), nil)
-					s.aggregate("clicks_of_day", match("client", id), group("_id", nil, "clicks", d("$sum", "$clicks"), "cost", d("$sum", "$cost")))
+					s.aggregate("clicks_of_day", match("client", id), group("_id", nil, "clicks", d("$sum", "$clicks"),
+						"cost", d("$sum", "$cost")))
 				}},
 				{3, func(s *session, i int) {
-					s.insert("clicks_of_day", d("_id", int64(9000+i), "client", key("cl", i), "day", at(0), "clicks", 4, "cost", 1.5))
+					s.insert("clicks_of_day", d("_id", int64(9000+i), "client", key("cl", i), "day", at(0), "clicks", 4,
+						"cost", 1.5))
 				}},
 			},
 		},
@@ -139,11 +152,13 @@ func sixthTotalCases() []labelled {
 				{200, func(s *session, _ int) {
 					id := int64(s.IntN(20))
 					s.one("garments", d("_id", id), nil)
-					s.aggregate("order_items_by_garment", match("lines.garment", id), d("$unwind", "$lines"), match("lines.garment", id),
+					s.aggregate("order_items_by_garment", match("lines.garment", id), d("$unwind",
+						"$lines"), match("lines.garment", id),
 						group("_id", "$lines.garment", "sold", d("$sum", "$lines.n")))
 				}},
 				{3, func(s *session, i int) {
-					s.insert("order_items_by_garment", d("_id", oid(88, 9000+i), "by", s.name(), "lines", a{d("garment", int64(i), "n", 2)}))
+					s.insert("order_items_by_garment", d("_id", oid(88, 9000+i), "by", s.name(),
+						"lines", a{d("garment", int64(i), "n", 2)}))
 				}},
 			},
 		},
@@ -154,12 +169,17 @@ func sixthTotalCases() []labelled {
 				{"vlucht_minuten", 4000, []string{"piloot"}, func(g gen, i int) bson.D {
 					return d("_id", uuid(74, i), "piloot", oid(89, i%20), "min", g.between(2, 40))
 				}},
-				{"piloten", 20, nil, func(g gen, i int) bson.D { return d("_id", oid(89, i), "naam", g.name(), "bewijs", g.text(9)) }},
+				{"piloten", 20, nil, func(g gen, i int) bson.D {
+					return d("_id", oid(89, i), "naam", g.name(),
+						"bewijs", g.text(9))
+				}},
 			},
 			traffic: []requests{
 				{200, func(s *session, _ int) {
-					s.aggregate("piloten", match("_id", oid(89, s.IntN(20))), d("$lookup", d("from", "vlucht_minuten", "localField", "_id",
-						"foreignField", "piloot", "pipeline", a{d("$group", d("_id", nil, "min", d("$sum", "$min")))}, "as", "totaal")))
+					s.aggregate("piloten", match("_id", oid(89, s.IntN(20))), d("$lookup", d("from", "vlucht_minuten",
+						"localField", "_id",
+						"foreignField", "piloot", "pipeline", a{d("$group", d("_id", nil, "min", d("$sum", "$min")))},
+						"as", "totaal")))
 				}},
 				{3, func(s *session, i int) {
 					s.insert("vlucht_minuten", d("_id", uuid(74, 9000+i), "piloot", oid(89, i), "min", 9))
@@ -209,7 +229,8 @@ func sixthTotalCases() []labelled {
 			},
 			traffic: []requests{
 				{150, func(s *session, _ int) {
-					s.aggregate("bookings_few", match("artist", meteor('h', s.IntN(200))), group("_id", "$artist", "h", d("$sum", "$hours")))
+					s.aggregate("bookings_few", match("artist", meteor('h', s.IntN(200))), group("_id", "$artist",
+						"h", d("$sum", "$hours")))
 				}},
 				{40, func(s *session, i int) {
 					s.insert("bookings_few", d("_id", meteor('g', 9000+i), "artist", meteor('h', s.IntN(200)), "hours", 2))

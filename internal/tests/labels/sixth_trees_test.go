@@ -13,7 +13,8 @@ func sixthTreeCases() []labelled {
 			}}},
 			traffic: []requests{
 				{120, func(s *session, _ int) {
-					s.aggregate("kategorien", match("_id", s.IntN(40)), climb("kategorien", "$_id", "_id", "über", "alle"), project("alle._id", 1))
+					s.aggregate("kategorien", match("_id", s.IntN(40)), climb("kategorien", "$_id", "_id",
+						"über", "alle"), project("alle._id", 1))
 				}},
 				{4, func(s *session, i int) {
 					s.insert("kategorien", d("_id", 5000+i, "name", s.text(12), "über", s.IntN(200)))
