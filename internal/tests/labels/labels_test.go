@@ -56,6 +56,7 @@ var sets = []set{
 	{"third", "docs/labels-third.csv", thirdSources, thirdCases},
 	{"fourth", "docs/labels-fourth.csv", fourthSources, fourthCases},
 	{"fifth", "docs/labels-fifth.csv", fifthSources, fifthCases},
+	{"sixth", "docs/labels-sixth.csv", sixthSources, sixthCases},
 }
 
 // sources say how advise gets to know the queries of a service: by the profiler, as recorded commands, or from a log.
