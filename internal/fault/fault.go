@@ -65,6 +65,9 @@ var noArray = []int{17124, 16883, 28651, 34435, 40081}
 
 // Arrays makes ErrMalformed of the refusal of a command that expected an array in a document and met another value.
 func Arrays(err error) error {
+	if err == nil {
+		return nil // before server is allocated
+	}
 	var server mongo.ServerError
 	if !errors.As(err, &server) {
 		return err
