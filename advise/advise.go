@@ -283,7 +283,7 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 	return all, nil
 }
 
-// known is a collection of a name, also a small one that no query names; nil if there is none.
+// known returns the collection with a name, or nil. It may be a small one that no query names.
 func (l *looker) known(name string) *collection {
 	if c := l.all[name]; c != nil {
 		return c

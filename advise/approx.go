@@ -118,7 +118,7 @@ func (t *traffic) count(c command, s statement) {
 	counter.answers = counter.answers || c.name != "update"
 }
 
-// ignored is a findAndModify with an answer of which nothing was chosen: the whole document before.
+// ignored reports a findAndModify that asks neither for the new document nor for certain fields.
 func (c command) ignored() bool {
 	body := c.body
 	after := at(body, "new")

@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The rule: at least brokenReads reads follow references of which danglingShare or more name a document, but fewer than
-// relationFound, and deletes of such documents were seen, which leave the references as they are.
+// The rule: at least brokenReads reads follow the references. The share that name a document is danglingShare or more, but
+// below relationFound. Deletes of such documents were seen, which leave the references as they are.
 const brokenReads = 50
 
 // broken looks for references that deletes have left behind.

@@ -117,8 +117,7 @@ func (l *looker) distinctly(ctx context.Context, c *collection, a *list, s adds,
 			return l.failed(ctx, err, pattern, c, s.path)
 		}
 	}
-	size := d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0})
-	check, _, err := l.listed(ctx, c, a, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}})})
+	check, _, err := l.listed(ctx, c, a, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: a.sum()}})})
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, s.path)
 	}

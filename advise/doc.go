@@ -40,73 +40,73 @@
 //
 // # Which patterns
 //
-//	outlier   at most 10 % of the documents hold at least 10 % of the elements of a
-//	          list, and three times their own part, beyond max(100, five times what three
-//	          quarters have), and the largest list takes 32 KiB or more; not if a quarter
-//	          of the reads select documents by elements, or as many writes change some or
-//	          take them out
-//	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
-//	          reads of it take a part, all at one end: $slice, alone or of $sortArray, or
-//	          $unwind, $sort and $limit of one document. Not if it is written more often, nor if the reads
-//	          name no order and lists are stored in none: that of _id, of $push with $sort,
-//	          or the order of a date or number that differs in all elements of a list; nor
-//	          if elements of two documents have one _id. Or 50 $lookups or more join the first
-//	          children of a parent in an order, which has 15 on average, and more than twice as many as
-//	          are read, three times the writes to children or more, and half of the reads of the parents
-//	split     in half of the documents or more, fields that no projected read needs, but for some
-//	          by _id, take 70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
-//	          one read in four needs the fields; documents take over 1 KiB on average
-//	paging    10 finds of one order or more skip over 1,000 documents, or over 100 behind
-//	          a filter for which the server examines over 1,000; also in pipelines. Not
-//	          if each takes one document in no order
-//	tree      10 $graphLookups in a collection or more, or walks of finds, a level or a node
-//	          each, by a field that names one other _id in 95 % of the documents that have it,
-//	          in three levels or more, with more than one child a parent, and not more moves than reads; or 10
-//	          $graphLookups or walks down lists of children, if no child is in two lists, or 5,000 documents at most
-//	          make no circle
-//	extref    50 $lookups, finds one by one, or finds by $in for what an answer before
-//	          named, or more by a reference that names an _id, or another unique field, in
-//	          95 % of the documents that have it, of a collection of 5 or more, all for the same one to five fields, and
-//	          ten reads, or 50 documents that they join, or more for each copy that the
-//	          writes seen would change; not if the reference is set more often than it is followed. The reference may
-//	          be in the documents of a list
-//	relation  50 finds or more ask for children one by one, three or more for each
-//	          parent; or as many reads look for one embedded child by its _id, or get it
-//	          alone by another field that no two share, half of the reads of the list or more
-//	          and not fewer than its writes, and no _id is there twice; or a list of references takes half of the bytes, over 2 KiB on average, grows by $push, and
-//	          each child stands in one list alone; or 50 $lookups or more join the
-//	          children of a parent, 100 of 64 KiB at most, as half of the reads of the
-//	          parents and nine of ten of those of the children do; or 50 reads follow references of which
-//	          more than 5 % and up to 20 % name no document, and deletes of these were seen
-//	attribute 10 fields or more beside each other, or 6 whose names begin alike and of
-//	          which documents have some alone, each in less than half of the documents,
-//	          have a plain index each or reads that filter by them; at most one read in
-//	          four of those that name one names several, and there are at most ten writes
-//	          to a read. Up to 5 % of the documents may have values of other types than the
-//	          usual one; a field is passed over if more than a quarter of its values, as
-//	          far as seen, have other types
-//	series    documents under 300 B with a date and numbers, read 10 times or more by a range of the date for
-//	          one value of another field, or of several, and in three of four reads, with those of the newest;
-//	          100 or more have such a value, 24 or more in a day or month; no
-//	          update or delete was seen but of all before a date, no other collection refers to their _id, and 8 bytes for each
-//	          number and date would be fewer. The date may be milliseconds or seconds since 1970, or ISO text.
-//	          Or a list takes half of the bytes, half of the documents have 100 elements or more with one
-//	          date each, of under 150 B, 10 $push and no other writes of it were seen, and 10 reads of a range of it,
-//	          or elements of date and numbers alone
-//	bucket    the same, but the documents have no numbers or something nested, or single ones are
-//	          updated or deleted by that value and the date, or by _id, once for two reads at
-//	          most, or they are upserted by that value and the date or an ID, or a quarter of the reads search
-//	          the range by other fields; ten or more are in a bucket, on average
-//	computed  50 aggregations or more sum up the documents with one value of a field, with
-//	          several or with any, each for itself, or join them only to sum up; a filter by
-//	          more fields has one that varies. They add up three times as many documents or more as the
-//	          writes seen would add up again, where each write counts as 20 more; ten documents
-//	          or more have a value, on average, and the values are _ids of another collection, however small, by
-//	          ObjectID, UUID or a name that is akin to the field's
-//	approx    an update by _id, or by another unique field, or a findAndModify whose answer nobody asked to see, raises one field of one document
-//	          by 1 more than 100 times in a second; nothing else sets the field, asks for its value or reads what an
-//	          update made of it. Or 50 $addToSet add to a list of over 24 KiB on average, and 10 reads or more ask
-//	          for its length, and none for more
+// outlier: At most 10 % of the documents hold at least 10 % of the elements of a list, and three times as many as their
+// own share. Each of these lists is longer than 100 elements and than five times what three quarters have, and the
+// largest takes 32 KiB or more. It is not advised if a quarter of the reads select documents by elements, or if as many
+// writes change elements or take them out.
+//
+// subset: A list takes half of the bytes or more, over 2 KiB on average. Most reads of it take a part, all at one end,
+// by $slice, alone or of $sortArray, or by $unwind, $sort and $limit of one document. It is not advised if the list is
+// written more often than that, or if elements of two documents have one _id. Reads that name no order need lists that
+// are stored in one: that of _id, of $push with $sort, or of a date or number that differs in all elements of a list.
+// It is also advised if 50 $lookups or more join the first children of a parent in an order. Then a parent has 15
+// children on average, and twice as many as are read. These reads are half of those of the parents, and three times the
+// writes to children.
+//
+// split: In half of the documents or more, fields that projected reads leave out take 70 % of the bytes or more, over 1
+// KiB. There are 50 such reads or more, and at most one read in four needs the fields. Some reads by _id may need them.
+// A document takes over 1 KiB on average.
+//
+// paging: 10 finds of one order or more, also in pipelines, skip over 1,000 documents, or over 100 behind a filter for
+// which the server examines over 1,000. It is not advised if each takes one document in no order.
+//
+// tree: 10 $graphLookups or more climb a collection, or as many walks of finds, a level or a node each. They go by a
+// field that names another _id in 95 % of the documents that have it. There are three levels or more, more than one
+// child for each parent, and not more moves than reads. It is also advised if 10 $graphLookups or walks go down lists
+// of children, of which no child is in two, or which make no circle in a collection of 5,000 documents at most.
+//
+// extref: 50 reads or more follow a reference, by $lookup, by finds one by one, or by finds by $in for what an answer
+// before named. The reference may be in the documents of a list. In 95 % of the documents that have it, it names an _id
+// or another unique field of a collection of 5 documents or more. All reads want the same one to five fields. For each
+// copy that the writes seen would change there are ten reads or more, or 50 documents that they join. It is not advised
+// if the reference is set more often than it is followed.
+//
+// relation: One of five. 50 finds or more ask for children one by one, three or more for each parent. 50 reads or more
+// look for one embedded child by its _id, or get it alone by another field that no two share. These are half of the
+// reads of the list and not fewer than its writes, and no two children have one _id. A list of references takes half of
+// the bytes, over 2 KiB on average, grows by $push, and no child stands in two lists. 50 $lookups or more join the
+// children of a parent, at most 100 and 64 KiB. These are half of the reads of the parents, and nine of ten of those of
+// the children. 50 reads or more follow references, deletes were seen, and between 5 % and 20 % of the references name
+// no document.
+//
+// attribute: 10 fields or more stand beside each other, or 6 whose names begin alike and which some documents have
+// alone. Each is in less than half of the documents, and has an index of its own or reads that filter by it. At most
+// one in four of these reads names several of the fields, and there are at most ten writes to a read. Up to 5 % of the
+// documents may have values of other types than the usual one. A field is passed over if more than a quarter of its
+// values seen have other types.
+//
+// series: Documents under 300 B have a date and numbers. 10 reads or more, and three of four, take a range of the date,
+// or the newest, for one value of one or several other fields. Such a value has 100 documents or more, and 24 or more
+// in a day or month. The date may also be milliseconds or seconds since 1970, or ISO text. No update was seen, and no
+// delete except of all before a date. No other collection refers to their _id, and 8 bytes for each number and date
+// would be fewer. It is also advised for a list that takes half of the bytes, if half of the documents have 100
+// elements or more of under 150 B, each with one date. 10 $push to it were seen and no other writes, and 10 reads of a
+// range of the date, unless elements are nothing but date and numbers.
+//
+// bucket: The same as the first of series, but the documents have no numbers or something nested, or single ones are
+// updated or deleted, once for two reads at most, or they are upserted by their key and date or by an ID, or a quarter
+// of the reads search the range by other fields. A bucket has ten or more on average.
+//
+// computed: 50 aggregations or more sum up the documents with one value of a field, with several or with any, or join
+// them only to sum them up. If they filter by more fields, one of these varies. They add up three times as many
+// documents or more as the writes seen would add up again, where each write counts as 20 more. A value has ten
+// documents or more on average. The values are _ids of another collection, however small, by ObjectID, UUID or a name
+// that is akin to the field's.
+//
+// approx: An update raises one field of one document by 1, more than 100 times in a second. It finds the document by
+// _id or another unique field, and may be a findAndModify whose answer nobody asked to see. Nothing else sets the
+// field, asks for its value or reads what an update made of it. It is also advised if 50 $addToSet or more add to a
+// list of over 24 KiB on average, of which 10 reads or more want the length, and none wants more.
 //
 // The other packages have no detector, but docs/choosing.md starts from symptoms. For a collection that
 // already has a pattern, the report lists that pattern, and those that it excludes, as not advised. It

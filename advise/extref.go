@@ -11,12 +11,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The rule: at least extrefReads reads join by $lookup the _id of another collection,
-// all want the same few fields of it, the reference names a document in extrefFound of
-// those that have it, there are extrefRatio such reads or more, or they join extrefJoined documents or more, for each copy
-// that the writes seen would have to change, and at least as many reads as writes of the reference. Finds one by one
-// count as reads as well. The reference may be in the documents of a list, each of which gets copies. A field that was copied by hand becomes the copy if at most extrefStale of its values differ
-// from the source.
+// The rule: at least extrefReads reads join another collection by its _id, by $lookup or by finds one by one, and all want the
+// same few fields of it. The reference names a document in extrefFound of the documents that have it. For each copy that the
+// writes seen would have to change, there are extrefRatio such reads or more, or they join extrefJoined documents or more. The
+// reference is not written more often than it is followed. It may be in the documents of a list: each of these gets copies
+// then. A field that was copied by hand becomes the copy if at most extrefStale of its values differ from the source.
 const (
 	extrefReads  = 50
 	extrefFields = 5

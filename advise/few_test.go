@@ -98,7 +98,7 @@ func TestFewDocuments(t *testing.T) {
 	}
 	said(t, db, loops(t, hall, 20, 5, `{"find": "doors", "filter": {"hall": `+one+`}}`), "", "doors", "doors has 80 documents, fewer than 100")
 
-	// Few documents may have long lists, of which reads take the newest.
+	// Few documents may have long lists, and reads take the newest elements.
 	insert(t, db.Collection("yards"), times(40, func(i int) bson.D {
 		moves, few := bson.A{}, bson.A{}
 		for n := range 200 {
@@ -217,7 +217,7 @@ func TestCountersThatAnswer(t *testing.T) {
 	}
 }
 
-// A list to which $addToSet adds, and of which only the length is read, counts distinct values. Short ones are exact as they are.
+// A list counts distinct values if $addToSet adds to it and only its length is read. Short lists are exact as they are.
 func TestDistinctValues(t *testing.T) {
 	printing(t)
 	t.Parallel()

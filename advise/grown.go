@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -140,17 +139,12 @@ func (l *looker) unbounded(ctx context.Context, c *collection, a *list, when str
 	if len(batch) == 0 {
 		return nil // emptied meanwhile
 	}
-	days := float64(integer(batch[0], "ms"))/float64(24*time.Hour/time.Millisecond) + 1
-	window := "Days"
-	switch perDay := float64(a.elements) / days; {
-	case 30*perDay < seriesDense:
+	window, _ := windowFor(a.elements, integer(batch[0], "ms"))
+	if window == "" {
 		l.not(pattern, c.name, a.path, "a list has fewer than 24 elements a month")
 		return nil
-	case perDay < seriesDense:
-		window = "Months"
 	}
-	size := d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0})
-	check, _, err := l.listed(ctx, c, a, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}})})
+	check, _, err := l.listed(ctx, c, a, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: a.sum()}})})
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
 	}

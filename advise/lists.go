@@ -188,6 +188,11 @@ func listOf(path, element string, batch []bson.Raw) *list {
 	return out
 }
 
+// sum adds up the bytes of the list in a $group.
+func (a *list) sum() bson.D {
+	return d("$sum", d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0}))
+}
+
 // quantile is the length below which a share of the documents lies.
 func (a *list) quantile(share float64) int64 {
 	seen := int64(0)

@@ -66,7 +66,7 @@ func (l *looker) newest(ctx context.Context, c *collection) error {
 	return nil
 }
 
-// first advises on children of which reads join the first few.
+// first decides on reads that join the first few children.
 func (l *looker) first(ctx context.Context, c *collection, n newest) error {
 	const pattern = "subset"
 	children := l.all[n.from]

@@ -45,8 +45,8 @@ type read struct {
 	without  []string
 	parts    []part
 	picks    []string // lists from which the answer has only the elements that were asked for
-	lengths  []string // lists of which it has the length
-	windows  []string // dates inside lists by a range of which it takes elements
+	lengths  []string // lists whose length it asks for
+	windows  []string // dates inside lists: it takes the elements in a range of these
 	counts   bool     // it returns no documents: count, distinct
 	modifies bool     // it is a findAndModify
 }
@@ -595,7 +595,7 @@ type want struct {
 	last        bool
 	order       bson.D
 	kept        bson.D   // the order that the writes keep the list in, if the reads rely on it
-	by          []string // fields of which no two documents may share a value, if the reads ask for one
+	by          []string // fields that must differ in all documents, if the reads ask for one document
 }
 
 // wanted sums up the reads of a list. Parts of another end or order than most reads want are not in the parent: for

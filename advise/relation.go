@@ -10,9 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Three rules. One by one: at least relationFinds finds ask for the children of a
-// parent one after the other, relationEach or more for each answer, by references of which
-// most name an _id: those that do not are what the package finds. Alone: at least relationAlone reads look for
+// Three rules. One by one: at least relationFinds finds ask for the children of a parent one after the other, relationEach or
+// more for each answer, by references. Most of these name an _id, and the others are what the package finds. Alone: at least relationAlone reads look for
 // one embedded child by its _id, or get that child alone by another field that no two share, half of the reads of the
 // list or more and as many as its writes, and no _id is there twice or names another document. Growing: a list of references takes half of the bytes
 // or more, over 2 KiB on average, each child stands in one list alone, and $push was seen.

@@ -363,14 +363,10 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	days := float64(integer(batch[0], "time"))/float64(24*time.Hour/time.Millisecond) + 1
-	window := "Days"
-	switch perDay := float64(c.count) / days; {
-	case 30*perDay < seriesDense:
+	window, days := windowFor(c.count, integer(batch[0], "time"))
+	if window == "" {
 		l.not(pattern, c.name, s.at, "a series has fewer than 24 documents a month")
 		return nil
-	case perDay < seriesDense:
-		window = "Months"
 	}
 	if !packed {
 		return l.bucket(ctx, c, s, window, edits)
@@ -646,4 +642,17 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		),
 	})
 	return nil
+}
+
+// windowFor is the shorter of Days and Months in which a series has seriesDense measurements on average, "" if none is: n
+// are those of all series, which last so many milliseconds together. It also returns how many days these are.
+func windowFor(n, ms int64) (window string, days float64) {
+	days = float64(ms)/float64(24*time.Hour/time.Millisecond) + 1
+	switch perDay := float64(n) / days; {
+	case perDay >= seriesDense:
+		window = "Days"
+	case 30*perDay >= seriesDense:
+		window = "Months"
+	}
+	return window, days
 }

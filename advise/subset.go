@@ -82,7 +82,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 			return nil
 		}
 	}
-	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: d("$sum", d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0}))}}
+	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: a.sum()}}
 	stored, order := want.order == nil, want.kept // reads take the elements as they are stored, or as the writes sort them
 	relied := "the order by " + page{sort: order}.order() + " that the writes sort them in"
 	if stored {
