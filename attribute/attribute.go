@@ -3,7 +3,6 @@ package attribute
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -244,8 +243,7 @@ func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
 // twoArrays adds ErrTwoArrays to the server's refusal of a document with two arrays in an
 // index.
 func twoArrays(err error) error {
-	var server mongo.ServerError
-	if errors.As(err, &server) && server.HasErrorCode(171) {
+	if fault.HasCode(err, 171) {
 		return fmt.Errorf("%w: %w", ErrTwoArrays, err)
 	}
 	return err

@@ -184,9 +184,8 @@ func (c *core) write(ctx context.Context, id, update any, key, qualifier string,
 	}
 	for range maxAttempts {
 		result, err := fault.One(c.coll.UpdateOne(ctx, filter, update, opts))
-		var server mongo.ServerError
 		switch {
-		case errors.As(err, &server) && slices.ContainsFunc(server.ErrorCodes(), noArray):
+		case errors.Is(err, fault.ErrMalformed):
 			return of(id, c.notArray())
 		case err != nil:
 			return of(id, twoArrays(err))
@@ -210,10 +209,6 @@ func (c *core) notArray() error {
 
 // of adds to an error the document that it is about.
 func of(id any, err error) error { return fmt.Errorf("_id %s: %w", text(id), err) }
-
-// noArray reports that the server refused another value as an array, in $in, $filter, $map or
-// $concatArrays.
-func noArray(code int) bool { return code == 40081 || code == 28651 || code == 16883 || code == 28664 }
 
 // text is an ID as error messages show it.
 func text(id any) string {

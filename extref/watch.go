@@ -121,7 +121,7 @@ func (c *core) watch(ctx context.Context, tokens *scoped.Collection, opts *Watch
 		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
 		case err == nil: // the collection was dropped or renamed; continue after that
-		case w.token != nil && hasCode(err, 136, 260, 280, 286): // the history after the token does not exist any more
+		case w.token != nil && fault.HasCode(err, 136, 260, 280, 286): // the history after the token does not exist any more
 			w.token = nil
 		case interrupted(err):
 			if w.o.Interrupted != nil {
@@ -141,11 +141,6 @@ func interrupted(err error) bool {
 		return false
 	}
 	return fault.Passes(err)
-}
-
-func hasCode(err error, codes ...int) bool {
-	var server mongo.ServerError
-	return errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode)
 }
 
 func (w *watcher) save(ctx context.Context, token bson.Raw) error {

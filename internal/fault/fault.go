@@ -60,8 +60,8 @@ func Malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrMalformed, fmt.Errorf(format, args...))
 }
 
-// noArray are the codes of $size, $map, $filter, $reverseArray and $in for a value that is no array.
-var noArray = []int{17124, 16883, 28651, 34435, 40081}
+// noArray are the codes of $size, $map, $filter, $concatArrays, $reverseArray and $in for a value that is no array.
+var noArray = []int{17124, 16883, 28651, 28664, 34435, 40081}
 
 // Arrays makes ErrMalformed of the refusal of a command that expected an array in a document and met another value.
 func Arrays(err error) error {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -104,8 +103,7 @@ func createError(coll *mongo.Collection, err error) error {
 	if err == nil {
 		return nil
 	}
-	var server mongo.ServerError
-	if errors.As(err, &server) && (server.HasErrorCode(85) || server.HasErrorCode(86)) {
+	if fault.HasCode(err, 85, 86) {
 		return fmt.Errorf("%w: %s: %w", fault.ErrIndexConflict, coll.Name(), &shortened{err})
 	}
 	return fmt.Errorf("create indexes: %w", err)

@@ -73,7 +73,7 @@ func noArrays(s *server) any {
 	for _, update := range []any{
 		expr.Op("$push", expr.D("v", 1)), expr.Op("$addToSet", expr.D("v", 1)),
 		sets(expr.Op("$size", "$v")), sets(expr.Map("$v", "x", "$$x")), sets(expr.Filter("$v", "x", true)),
-		sets(expr.Op("$reverseArray", "$v")), sets(expr.Op("$in", 1, "$v")),
+		sets(expr.Op("$reverseArray", "$v")), sets(expr.Op("$in", 1, "$v")), sets(expr.Op("$concatArrays", "$v", bson.A{1})),
 	} {
 		if _, err := fault.One(s.c.UpdateOne(s.t.Context(), bson.D{}, update)); !errors.Is(err, fault.ErrMalformed) {
 			return fmt.Sprintf("%v: %v", update, err)
@@ -172,7 +172,7 @@ var refusals = []row{
 		func(s *server) any { return s.codes(expr.Op("$in", 1, "$a")) }},
 	{"$filter of a string", "28651", "attribute", func(s *server) any { return s.codes(expr.Filter("$a", "x", true)) }},
 	{"$map of a string", "16883", "attribute", func(s *server) any { return s.codes(expr.Map("$a", "x", "$$x")) }},
-	{"$concatArrays of a string", "28664", "attribute", func(s *server) any { return s.codes(expr.Op("$concatArrays", "$a", bson.A{1})) }},
+	{"$concatArrays of a string", "28664", "internal/fault", func(s *server) any { return s.codes(expr.Op("$concatArrays", "$a", bson.A{1})) }},
 	{"an index with other options than one on the same keys", "a refusal with 85 IndexOptionsConflict or 86 IndexKeySpecsConflict", "internal/indexes",
 		func(s *server) any {
 			s.index(expr.D("v", 1), options.Index().SetName("one"))
