@@ -795,3 +795,15 @@ func TestDeletedChildren(t *testing.T) {
 		})
 	}
 }
+
+// Children that name no parent are selected by no filter, not even those with a field without a name.
+func TestChildrenFilterWithoutOwner(t *testing.T) {
+	t.Parallel()
+	for _, opts := range []relation.Options{listed, linked} {
+		db, r := people(t, opts)
+		testkit.Insert(t, db.Collection("tasks"), bson.D{{Key: "_id", Value: 99}, {Key: "", Value: "Ann"}})
+		if n := testkit.Must(db.Collection("tasks").CountDocuments(t.Context(), r.ChildrenFilter("Ann"))); n != 0 {
+			t.Error(n)
+		}
+	}
+}
