@@ -61,7 +61,7 @@ type Options struct {
 	// Default nil.
 	Then Level
 	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
-	// are part of every filter and start every index. Your own code stores them in sources and targets. The values are
+	// are part of every filter and start every index. Insert stores them in sources, elsewhere your own code does. The values are
 	// strings, numbers and similar. Null, an array or a regular expression is refused. A target of another tenant is not
 	// found, and a source of another tenant does not count. Then must have the same Scope. Default none: all documents
 	// of the collections.
@@ -224,7 +224,8 @@ func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 
 // Change runs write, which inserts, changes, moves or deletes the sources with these _ids and no
 // others. In the same transaction it updates the targets that these sources had before the write
-// and have after it. write can run several times. A target that does not exist is ignored.
+// and have after it. write can run several times. A target that does not exist is ignored. For new sources
+// alone, Insert costs less.
 //
 // Cost: 5 round trips besides those of write, 1 document written for each target, index _id and {key: 1}.
 //   - Additive: 4; if a target is computed from all its sources, 2 more.
@@ -242,6 +243,28 @@ func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []Source
 		return err
 	}
 	return c.core.transact(ctx, func(ctx context.Context) error { return c.core.change(ctx, ids, write) })
+}
+
+// Insert inserts new sources and updates their targets, all or nothing. It does what a Change with an insert does, with
+// fewer reads. Calls of one process for the same target wait for each other, where Changes would conflict and begin again.
+// Each source must have an _id, else Insert returns mongopatterns.ErrInvalid. If one of the _ids exists, as when a stored
+// source is inserted again, it returns mongopatterns.ErrExists and nothing is written.
+//
+// Cost: 4 round trips, 1 document written for each source and target, index {key: 1}, with Additive _id.
+//   - Additive: if a target is computed from all its sources, 2 more.
+func (c *Computed[SourceID, ID, T]) Insert(ctx context.Context, sources ...any) (err error) {
+	ctx = comment.Call(ctx, "computed.Insert")
+	defer fault.In(&err, "computed.Insert")
+	docs := make([]bson.Raw, len(sources))
+	if len(docs) == 0 {
+		return nil
+	}
+	for i, source := range sources {
+		if docs[i], err = c.core.source(source); err != nil {
+			return err
+		}
+	}
+	return c.core.transact(ctx, func(ctx context.Context) error { return c.core.insert(ctx, docs) })
 }
 
 // Get reads a target. If its values are marked, or older than maxAge by this machine's clock, it
@@ -385,6 +408,18 @@ func ids[V any](c *core, all []V) ([]bson.RawValue, error) {
 		}
 	}
 	return out, nil
+}
+
+// source encodes a source that is to be inserted.
+func (c *core) source(source any) (bson.Raw, error) {
+	doc, err := c.codec.Stored(source, c.key)
+	if err != nil {
+		return nil, err
+	}
+	if err := value.CheckID(doc.Lookup("_id")); err != nil {
+		return nil, fault.Invalid("the _id of a source: %w", err)
+	}
+	return doc, nil
 }
 
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }

@@ -191,9 +191,14 @@ func (c *core) keys(ctx context.Context, filter bson.D, limit int) (out []bson.R
 			return nil, 0, err
 		}
 		sources++
-		out = append(out, at(value.Embedded(doc), strings.Split(c.key, "."))...)
+		out = append(out, c.keysOf(doc)...)
 	}
 	return out, sources, nil
+}
+
+// keysOf returns the targets of a source.
+func (c *core) keysOf(source bson.Raw) []bson.RawValue {
+	return at(value.Embedded(source), strings.Split(c.key, "."))
 }
 
 // at returns the _ids at a path, also inside arrays, as an index of the server does: a source can
@@ -230,35 +235,75 @@ func distinct(all []bson.RawValue) (out []bson.RawValue) {
 	return out
 }
 
-// change runs write, which changes the sources of these _ids, in the transaction of ctx, and then
-// updates the targets, level by level: the targets of one level are the sources of the next. Two
-// changes of one target conflict when they write it, so the second one sees the first.
+// change runs write, which changes the sources of these _ids, in the transaction of ctx, and then updates their targets.
+// Two changes of one target conflict when they write it, so the second one sees the first. Above the last level, where c
+// is nil, there are no targets.
 func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
-	for level := c; level != nil; level = level.next() {
-		before, err := level.contributions(ctx, sources)
-		if err != nil {
-			return err
-		}
-		if err = write(ctx); err != nil {
-			return err
-		}
-		after, err := level.contributions(ctx, sources)
-		if err != nil {
-			return err
-		}
-		follow := level.recompute
-		if level.Additive {
-			follow = level.addUp
-		}
-		if sources, write, err = follow(ctx, before, after); err != nil || len(sources) == 0 {
-			return err
-		}
-		// The targets are not known before the reads, so this is for the next attempt only.
-		if _, err := txn.InTurn(ctx, level.targets, sources...); err != nil {
+	if c == nil {
+		return write(ctx)
+	}
+	before, err := c.contributions(ctx, sources)
+	if err != nil {
+		return err
+	}
+	if err := write(ctx); err != nil {
+		return err
+	}
+	after, err := c.contributions(ctx, sources)
+	if err != nil {
+		return err
+	}
+	return c.follow(ctx, before, after)
+}
+
+// insert is change for new sources, of which nothing has to be read before. Since they show their targets, it waits for
+// its turn at those.
+func (c *core) insert(ctx context.Context, docs []bson.Raw) error {
+	var sources, targets []bson.RawValue
+	for _, doc := range docs {
+		sources = append(sources, doc.Lookup("_id"))
+		targets = append(targets, c.keysOf(doc)...)
+	}
+	if _, err := txn.InTurn(ctx, c.targets, targets...); err != nil {
+		return err
+	}
+	if _, err := fault.Many(c.sources.InsertMany(ctx, docs)); err != nil {
+		return taken(sources, err)
+	}
+	after := only(targets)
+	if c.Additive {
+		var err error
+		if after, err = c.contributions(ctx, sources); err != nil {
 			return err
 		}
 	}
-	return write(ctx)
+	return c.follow(ctx, nil, after)
+}
+
+// taken returns mongopatterns.ErrExists if an _id was taken.
+func taken(sources []bson.RawValue, err error) error {
+	var refused mongo.BulkWriteException
+	if errors.As(err, &refused) && len(refused.WriteErrors) > 0 {
+		return fault.Taken("_id", sources[refused.WriteErrors[0].Index], err)
+	}
+	return err
+}
+
+// follow updates the targets of a change, level by level: the targets of one level are the sources of the next.
+func (c *core) follow(ctx context.Context, before, after map[string]contribution) error {
+	values := c.recompute
+	if c.Additive {
+		values = c.addUp
+	}
+	targets, write, err := values(ctx, before, after)
+	if err != nil || len(targets) == 0 {
+		return err
+	}
+	// Change knows the targets only after its reads, so for Change this is for the next attempt.
+	if _, err := txn.InTurn(ctx, c.targets, targets...); err != nil {
+		return err
+	}
+	return c.next().change(ctx, targets, write)
 }
 
 // next returns the next level, nil at the last.
@@ -278,14 +323,11 @@ type contribution struct {
 
 // contributions returns the contributions of sources, by the key of the target.
 func (c *core) contributions(ctx context.Context, sources []bson.RawValue) (map[string]contribution, error) {
-	out := map[string]contribution{}
 	if !c.Additive {
 		targets, _, err := c.keys(ctx, in("_id", sources), 0)
-		for _, id := range targets {
-			out[value.Key(id)] = contribution{target: id}
-		}
-		return out, err
+		return only(targets), err
 	}
+	out := map[string]contribution{}
 	made, nameless, err := c.values(ctx, in("_id", sources))
 	if err != nil {
 		return nil, err
@@ -306,9 +348,19 @@ func (c *core) contributions(ctx context.Context, sources []bson.RawValue) (map[
 	return out, nil
 }
 
+// only returns contributions without values, which Additive alone needs.
+func only(targets []bson.RawValue) map[string]contribution {
+	out := map[string]contribution{}
+	for _, id := range targets {
+		out[value.Key(id)] = contribution{target: id}
+	}
+	return out
+}
+
 // targetsOf returns the targets with a contribution before or after a change.
 func targetsOf(before, after map[string]contribution) (targets []bson.RawValue) {
-	all := maps.Clone(before)
+	all := map[string]contribution{}
+	maps.Copy(all, before)
 	maps.Copy(all, after)
 	for _, one := range all {
 		targets = append(targets, one.target)

@@ -15,7 +15,7 @@ import (
 
 func TestCosts(t *testing.T) {
 	t.Parallel()
-	find, agg, up, fam, commit, list := "find", "aggregate", "update", "findAndModify", "commitTransaction", "listCollections"
+	find, agg, up, fam, insert, commit, list := "find", "aggregate", "update", "findAndModify", "insert", "commitTransaction", "listCollections"
 	db, c := cinema(t, perFilm())
 	testkit.Must(c.Adopt(t.Context(), nil))
 	// own is a write for Change, which itself sends no findAndModify: all other commands are besides it.
@@ -42,6 +42,9 @@ func TestCosts(t *testing.T) {
 	}
 	costs.Run(t, db, []costs.Case{
 		{Name: "Change, 5 besides the write", Sends: []string{find, fam, find, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)},
+		{Name: "Insert", Sends: []string{insert, agg, up, commit}, Writes: 4, Indexed: true, Call: func(ctx context.Context) error {
+			return c.Insert(ctx, screening{21, "A", "x", 1, false}, screening{22, "B", "x", 1, false})
+		}},
 		{Name: "Get", Sends: []string{find}, Indexed: true, Call: func(ctx context.Context) error { return errorOf(c.Get(ctx, "A", time.Hour)) }},
 		{Name: "Get that computes", Sends: []string{find, fam, find, agg, up, find}, Writes: 2, Indexed: true,
 			Call: func(ctx context.Context) error { return errorOf(c.Get(ctx, "A", 0)) }},
@@ -64,17 +67,24 @@ func TestCosts(t *testing.T) {
 	})
 	db, c = cinema(t, sums())
 	testkit.Must(c.Adopt(t.Context(), nil))
-	costs.Run(t, db, []costs.Case{{Name: "Change of sums, 4 besides the write", Sends: []string{agg, fam, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)}})
+	costs.Run(t, db, []costs.Case{
+		{Name: "Change of sums, 4 besides the write", Sends: []string{agg, fam, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)},
+		{Name: "Insert of sums", Sends: []string{insert, agg, up, commit}, Writes: 4, Indexed: true, Call: func(ctx context.Context) error {
+			return c.Insert(ctx, screening{21, "A", "x", 1, false}, screening{22, "B", "x", 1, false})
+		}},
+	})
 
 	ledger, sums := ledger(t)
 	check(t, sums.EnsureIndexes(t.Context()))
-	testkit.Must(ledger.Collection("films").InsertOne(t.Context(), bson.M{"_id": "A"}))
+	testkit.Must(ledger.Collection("films").InsertMany(t.Context(), []any{bson.M{"_id": "A"}, bson.M{"_id": "B"}}))
 	to := func(id int, v any) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			return sums.Change(ctx, []int{id}, own(ledger, id, bson.M{"film": "A", "v": v}))
 		}
 	}
 	costs.Run(t, ledger, []costs.Case{
+		{Name: "Insert for a target never computed", Sends: []string{insert, agg, up, agg, up, commit}, Writes: 2, Indexed: true,
+			Call: func(ctx context.Context) error { return sums.Insert(ctx, bson.M{"_id": 7, "film": "B", "v": 1.5}) }},
 		{Name: "Change of a target never computed", Sends: []string{agg, fam, agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(1, 1e17)},
 		{Name: "Change of doubles", Sends: []string{agg, fam, agg, up, commit}, Writes: 2, Indexed: true, Call: to(2, 0.5)},
 		{Name: "Change that leaves little", Sends: []string{agg, fam, agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(1, 0.5)},

@@ -20,7 +20,7 @@
 //	film      {_id: "Dumbo", title: "Dumbo", viewers: 13000, revenue: 91000,
 //	           computed: {at: ISODate("…"), epoch: 42, run: ObjectId("…")}}
 //
-// # The five calls
+// # The calls
 //
 //	totals, err := computed.New[int, string, Film](screenings, films, computed.Rule{
 //		KeyField: "film", // of the source: which target
@@ -30,7 +30,8 @@
 //	}, nil)
 //	err = totals.EnsureIndexes(ctx)
 //
-//	err = totals.Change(ctx, []int{7}, func(ctx context.Context) error { … }) // at the change
+//	err = totals.Insert(ctx, screening)                  // a new source
+//	err = totals.Change(ctx, []int{7}, func(ctx context.Context) error { … }) // any other change of sources
 //	film, err := totals.Get(ctx, "Dumbo", time.Hour)     // when it is older than an hour
 //	err = totals.Mark(ctx, "Dumbo")                      // later, by a worker:
 //	result, err := totals.Drain(ctx, nil)
@@ -48,7 +49,8 @@
 //
 // # Which of the four
 //
-//	Change       always right; a write costs more     few writes, or readers that must not see old values
+//	Insert,      always right; a write costs more     few writes, or readers that must not see old values
+//	Change
 //	Get          as old as you allow; one reader pays many readers, values that may lag
 //	Mark, Drain  right after some seconds             many writes to one target
 //	RefreshAll   as old as the interval               reports
@@ -86,15 +88,16 @@
 //
 // # Failures
 //
-// If the pipeline fails on a source, Change and Get return the error, and Change writes nothing. The
+// If the pipeline fails on a source, Insert, Change and Get return the error, and the first two write nothing. The
 // calls for several targets count the target as Failed, keep its old values and go on. Get of a
 // target that does not exist returns mongopatterns.ErrNotFound. If the answer to Change is lost, its
-// write may be stored, so repeat it only if the write can be repeated. All other calls can be
-// repeated.
+// write may be stored, so repeat it only if the write can be repeated. An Insert that is repeated returns
+// mongopatterns.ErrExists if the sources are stored. All other calls can be repeated.
 //
 // # Costs
 //
 //	call        round trips                              documents written
+//	Insert      4                                        1 for each source and target
 //	Change      5 and yours; 4 with Additive             1 for each target
 //	Get         1; when stale 6                          0; 2
 //	Mark        1                                        1

@@ -38,17 +38,20 @@ func Example() {
 		return
 	}
 	for id, viewers := range []int{120, 80, 100} {
-		err := totals.Change(ctx, []int{id}, func(ctx context.Context) error {
-			_, err := screenings.InsertOne(ctx, bson.M{"_id": id, "film": "Dumbo", "viewers": viewers, "revenue": 8 * viewers})
-			return err
-		})
-		if err != nil {
+		if err := totals.Insert(ctx, bson.M{"_id": id, "film": "Dumbo", "viewers": viewers, "revenue": 8 * viewers}); err != nil {
 			fmt.Println(err)
 		}
 	}
+	err = totals.Change(ctx, []int{0}, func(ctx context.Context) error { // one is corrected
+		_, err := screenings.UpdateByID(ctx, 0, bson.M{"$set": bson.M{"viewers": 130, "revenue": 1040}})
+		return err
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
 	film, err := totals.Get(ctx, "Dumbo", time.Hour)
 	fmt.Printf("%+v %v\n", film, err)
-	// Output: {Title:Dumbo Viewers:300 Revenue:2400} <nil>
+	// Output: {Title:Dumbo Viewers:310 Revenue:2480} <nil>
 }
 
 // filmTotals keeps viewers with films, and inserts a film and a screening of it beside that.

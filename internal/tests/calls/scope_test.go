@@ -58,7 +58,7 @@ var tenantless = []string{
 	"outlier.Lists.Adopt", "outlier.Lists.Repair", "outlier.Lists.Check", "outlier.Lists.Distribution",
 	"attribute.Attributes.Adopt", "attribute.Attributes.Unadopt", "attribute.Attributes.RenameKey", "attribute.Attributes.RemoveKey",
 	"attribute.Attributes.Repair", "attribute.Attributes.Check", "attribute.Attributes.Facets", "attribute.Attributes.Values",
-	"computed.Computed.Change", "computed.Computed.Refresh", "computed.Computed.RefreshAll", "computed.Computed.Mark", "computed.Computed.Drain",
+	"computed.Computed.Insert", "computed.Computed.Change", "computed.Computed.Refresh", "computed.Computed.RefreshAll", "computed.Computed.Mark", "computed.Computed.Drain",
 	"computed.Computed.Failures", "computed.Computed.Adopt", "computed.Computed.Repair", "computed.Computed.Check",
 	"extref.Source.Adopt", "extref.Source.Repair", "extref.Source.Check", "extref.Source.Drain", "extref.Source.Watch",
 	"prealloc.Grids.Insert", "prealloc.Grids.Check",

@@ -63,10 +63,21 @@ func changed(additive bool) func(s *Scene) Call {
 	}
 }
 
+func inserted(additive bool) func(s *Scene) Call {
+	return func(s *Scene) Call {
+		c := computedOnce(s, additive)
+		return Call{One: func(ctx context.Context) error {
+			return c.Insert(ctx, testkit.D("_id", 9, "film", "Dumbo", "viewers", 5), testkit.D("_id", 10, "film", "Bambi", "viewers", 6))
+		}, Repeated: []error{mongopatterns.ErrExists}, Masks: epochs, Check: []mongopatterns.Checker{c}}
+	}
+}
+
 // epochs count what was begun.
 var epochs = []string{"epoch"}
 
 var computedRows = []Row{
+	{"computed.Computed.Insert", inserted(false)},
+	{"computed.Computed.Insert/additive", inserted(true)},
 	{"computed.Computed.Change", changed(false)},
 	{"computed.Computed.Change/additive", changed(true)},
 	{"computed.Computed.Get", func(s *Scene) Call {
