@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"math/bits"
@@ -35,7 +34,7 @@ import (
 // …}}. Registers of several writers are joined by $max, in any order and any number of times.
 //
 // 1, 1.0 and Decimal128 1 are one value, as for the server. Strings are compared byte by byte.
-// Registers of different precisions cannot be joined, so Estimate and Union return an error for a
+// Registers of different precisions cannot be joined, so Estimate and Union return ErrMalformed for a
 // field that has registers of another precision than Options.Precision.
 type Distinct[ID, V any] struct {
 	core *core
@@ -378,7 +377,7 @@ func (c *core) join(ranks []uint8, precision, register string, rank bson.RawValu
 	i, err := strconv.Atoi(register)
 	n, ok := rank.AsInt64OK()
 	if own := "p" + strconv.Itoa(c.Precision); precision != own {
-		return fmt.Errorf("%q has registers in %s, but Precision is %d", c.CountField, precision, c.Precision)
+		return fault.Malformed("%q has registers in %s, but Precision is %d", c.CountField, precision, c.Precision)
 	}
 	if err != nil || i < 0 || i >= len(ranks) || !ok || n < 1 || n > int64(65-c.Precision) {
 		return fault.Malformed("register %s of %q is %s, which Precision %d cannot make", register, c.CountField, value.Text(rank), c.Precision)

@@ -1,9 +1,9 @@
 package polymorphic
 
 import (
-	"errors"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Set says which kinds a Doc has. Make a type without fields whose method returns a
@@ -38,7 +38,8 @@ func (d Doc[I, S]) MarshalBSONValue() (byte, []byte, error) {
 }
 
 // UnmarshalBSONValue is UnmarshalBSON for a field, with a nil V for null.
-func (d *Doc[I, S]) UnmarshalBSONValue(t byte, data []byte) error {
+func (d *Doc[I, S]) UnmarshalBSONValue(t byte, data []byte) (err error) {
+	defer fault.In(&err, "polymorphic.Decode")
 	switch bson.Type(t) {
 	case bson.TypeNull:
 		var none I
@@ -47,5 +48,5 @@ func (d *Doc[I, S]) UnmarshalBSONValue(t byte, data []byte) error {
 	case bson.TypeEmbeddedDocument:
 		return d.UnmarshalBSON(data)
 	}
-	return errors.New("polymorphic: decode: the value is not a document")
+	return fault.Malformed("the value is not a document")
 }

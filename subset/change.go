@@ -328,7 +328,7 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 	case err == nil && !(parent{count: doc.Lookup("count")}).counted():
 		err = errUnadopted
 	case err == nil:
-		err = fault.Invalid("a parent field of the items or numbers is not a document")
+		err = fault.Malformed("a parent field of the items or numbers is not a document")
 	}
 	return fault.Of(id, err)
 }

@@ -226,3 +226,18 @@ func TestCountsThatAddingDoesNotChange(t *testing.T) {
 		})
 	}
 }
+
+// A parent whose field above the array, or above a number, is no document is malformed.
+func TestParentFields(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{ArrayField: "shown.items", N: 1, Sort: d("rank", 1)})
+	insert(t, db.Collection("parents"), d("_id", 1))
+	_, err := s.Insert(t.Context(), 1, d("_id", 1, "rank", 1))
+	must(t, err)
+	_, err = db.Collection("parents").UpdateByID(t.Context(), 1, d("$set", d("shown", "text")))
+	must(t, err)
+	if _, err := s.Insert(t.Context(), 1, d("_id", 2, "rank", 2)); !errors.Is(err, mongopatterns.ErrMalformed) {
+		t.Error(err)
+	}
+}
