@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
@@ -19,8 +18,7 @@ import (
 
 // Agree returns ErrInvalid if the client of coll encodes one of the types otherwise than the driver's registry does, and
 // c has no registry of its own. The client's registry cannot be read, so the client sends a filled value of each type, and
-// the server returns what it got. Types that no registry changes alone, such as int or bson.D, are not asked for. A
-// server that does not know $documents says nothing.
+// the server returns what it got. Types that no registry changes alone, such as int or bson.D, are not asked for.
 //
 // Cost: 1 round trip, none if there is nothing to ask.
 func (c Codec) Agree(ctx context.Context, coll *scoped.Collection, types ...reflect.Type) (err error) {
@@ -44,23 +42,19 @@ func (c Codec) Agree(ctx context.Context, coll *scoped.Collection, types ...refl
 		if err != nil || len(encoded.Value) > largest {
 			continue // the type has values that cannot be stored, and this may be one
 		}
-		own, values, sent = append(own, encoded), append(values, v), append(sent, expr.D("v", expr.Literal(v)))
+		own, values, sent = append(own, encoded), append(values, v), append(sent, expr.Literal(v))
 	}
 	if len(own) == 0 {
 		return nil
 	}
-	got, err := documents(mongo.NewSessionContext(ctx, nil), coll, sent)
-	if fault.HasCode(err, unknownStage, notInStableAPI) {
-		return nil
-	}
+	got, err := echo(mongo.NewSessionContext(ctx, nil), coll, sent)
 	if errors.As(err, new(mongo.MarshalError)) { // what the driver's registry has encoded
 		return fault.Invalid("the client has a registry of its own: set Options.Registry to it: %w", err)
 	}
 	if err != nil {
 		return err
 	}
-	for i, raw := range got {
-		v := raw.Lookup("v")
+	for i, v := range got {
 		if v.Equal(own[i]) {
 			continue
 		}
@@ -75,25 +69,20 @@ func (c Codec) Agree(ctx context.Context, coll *scoped.Collection, types ...refl
 // largest is the size up to which a value is sent.
 const largest = 1 << 20
 
-// The server's codes for a stage that it does not know, or does not permit with a strict API.
-const (
-	unknownStage   = 40324
-	notInStableAPI = 323
-)
-
-// documents returns the documents as the server gets them. The driver's Aggregate of a database passes over the client's
-// BSON options.
-func documents(ctx context.Context, coll *scoped.Collection, all bson.A) (out []bson.Raw, err error) {
-	raw, err := fault.Single(coll.Database().RunCommand(ctx, comment.Command(ctx,
-		expr.D("aggregate", 1, "pipeline", bson.A{expr.Op("$documents", all)}, "cursor", bson.D{})))).Raw()
+// echo returns values as the server gets them. The stage $facet makes one document of any collection, also of one that
+// does not exist, unless a router finds no database. It needs no right but to read this collection.
+func echo(ctx context.Context, coll *scoped.Collection, values bson.A) (out []bson.RawValue, err error) {
+	cursor, err := coll.In(nil).Aggregate(ctx, bson.A{expr.D("$limit", 1), expr.Op("$facet", expr.D("none", bson.A{expr.D("$limit", 1)})),
+		expr.Op("$project", expr.D("values", values))})
 	if err != nil {
 		return nil, err
 	}
-	batch, _ := raw.Lookup("cursor", "firstBatch").Array().Values()
-	for _, v := range batch {
-		out = append(out, v.Document())
+	defer cursor.Close(ctx)
+	if cursor.Next(ctx) {
+		all, _ := cursor.Current.Lookup("values").ArrayOK()
+		out, _ = all.Values()
 	}
-	return out, nil
+	return out, cursor.Err()
 }
 
 // named reports whether t has a type of a program in it, or a time, for which a registry can have an encoder.
