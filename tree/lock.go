@@ -76,7 +76,7 @@ func (s *store) ensureLock(ctx context.Context) error {
 	upsert := options.UpdateOne().SetUpsert(true)
 	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), expr.Op("$setOnInsert", expr.D(s.lockField(), int64(0))), upsert))
 	if of := s.locks.Scope(); mongo.IsDuplicateKeyError(err) && of != nil {
-		_, err = fault.One(s.locks.In(nil).UpdateOne(ctx, s.lockMatch(), of.Again()))
+		_, err = fault.One(s.locks.In(nil).UpdateOne(ctx, s.lockMatch(), of.SetStages()))
 	}
 	if mongo.IsDuplicateKeyError(err) { // another process has created it
 		return nil
