@@ -13,8 +13,8 @@ import (
 
 // lists are ChildReferences: {_id, children: […]}. No node names a parent. The lists alone say where a node is, and
 // nothing is derived from them, so a move takes the node from one list and puts it into another. With
-// Options.Graph a node may be in several. The writes are in children_write.go, the parts of Check, Repair and Adopt in
-// children_repair.go.
+// Options.Graph a node may be in several. The writes are in children_write.go and graph.go, the parts of Check and Repair in
+// children_repair.go, and those of Adopt in children_adopt.go.
 type lists struct{ *store }
 
 // listsLayout takes the lists for the derived field too, because a node of old code has none.
@@ -174,6 +174,24 @@ func (s *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 		}
 	}
 	return node{}, nil
+}
+
+// readRoots needs a $lookup. If the server refuses it in a transaction, all nodes are read.
+func (s *lists) readRoots(ctx context.Context) ([]node, error) {
+	if !txn.Running(ctx) || !s.byLevels.Load() {
+		return s.aggregate(ctx, s.sortedRoots())
+	}
+	nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.nodesMatch()), s.sorting()})
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{}
+	for _, n := range nodes {
+		for _, id := range n.children {
+			listed[key(id)] = true
+		}
+	}
+	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), nil
 }
 
 func (s *lists) sortedChildren(nodes []node) mongo.Pipeline {

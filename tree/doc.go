@@ -208,12 +208,44 @@ package tree
 
 // Notes for those who change this package.
 //
+//	| files | hold |
+//	|---|---|
+//	| `tree.go`, `options.go`, `store.go` | what New makes: `Tree`, `core`, and `store` with the reads and writes that all calls use |
+//	| `document.go`, `ids.go`, `segments.go` | what is parsed from a document and encoded for one; IDs; paths |
+//	| `representation.go` | the interfaces between the calls and the five representations |
+//	| `parent.go`, `ancestors.go`, `path.go`, `nested.go` | four representations, in which a node names one parent |
+//	| `references.go`, `oneparent.go`, `order.go` | what these four have in common: reads, writes, the order of siblings |
+//	| `children*.go`, `graph.go` | ChildReferences |
+//	| `bare.go`, `lock.go`, `levels.go`, `pipelines.go` | nodes of old code, the lock, reads level by level, stages |
+//	| `write.go`, `position.go`, `names.go`, `load.go`, `dump.go` | the calls that write, and Dump |
+//	| `read*.go` | the calls that read |
+//	| `maintain.go`, `adopt.go`, `convert.go` | Check and Repair, Adopt, Convert |
+//	| `engine.go`, `places.go`, `cycles.go`, `findings.go`, `*_repair.go`, `children_adopt.go` | the engine behind these four |
+//
+// The words of this package:
+//
+//	under, below  one level down; any number of levels down
+//	to name       to hold a reference to a parent, or to children
+//	to list       to name in an array of children
+//	reference     what a node holds to name another; ref in names of the code
+//	to derive     to compute a field from the parent that a node names
+//	link          an edge between a parent and a child, in a graph
+//	bare          of a node that names a parent and lacks the derived field: see bare.go
+//	not adopted   bare, and in ChildReferences not listed by the parent that it names
+//	layout        the names of the fields of a representation, and what it can tell
+//	position      where Insert and Move put a node; its anchor is the parent or sibling that it gives
+//	order         what sorts siblings: a number in a field, or the offset in a list
+//	count         of children, in the ChildCountField
+//	lock, epoch   the document that restructurings write; the number in it, which they increment
+//	engine        Check, Repair, Adopt and Convert: one scan over all nodes
+//	place         where the engine has found a node, at in the code; its way up is the places above
+//	piece         the keys of a node that was read, from which nested values are assembled
+//
 //   - One type over five representations, as the operations are the same and converting between representations is one
 //     of them. In four of them there is one truth, the parent that a node names: in a field, or in the last segment of
 //     its path. Ancestors, paths and numbers are derived from it. ChildReferences are the exception, as nodes name
-//     their children and a graph has several parents: they are `lists`, with reads (`children.go`), writes
-//     (`children_write.go`) and parts of Check, Repair and Adopt (`children_repair.go`) of their own, behind the same
-//     interface `shape`. Few others ask whether a tree has lists: Load, and what computes places.
+//     their children and a graph has several parents: they are `lists`, with reads, writes and parts of the engine of
+//     their own, behind the same interface `shape`. Few others ask whether a tree has lists: Load, and what computes places.
 //   - A `representation` is nine small functions, and nobody else knows which fields it has:
 //
 //	| function | says | used by |

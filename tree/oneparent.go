@@ -28,6 +28,14 @@ func (s oneParent) checkSound(n node) error {
 	return s.checkNumbered(n)
 }
 
+// checkPosition refuses positions among siblings that are not ordered.
+func (s references) checkPosition(pos position) error {
+	if s.order == "" && (pos.first || pos.sibling()) {
+		return fault.Invalid("First, Before and After need Options.OrderField")
+	}
+	return nil
+}
+
 // insert writes to the parent, so that it conflicts with a concurrent move or deletion of the parent, without the lock.
 // It takes the lock in nested sets, which shift numbers everywhere, and beside a root or a sibling, where there may
 // be no parent to write to.
@@ -231,6 +239,14 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 		return models, nil
 	}
 	return append(models, s.handOver(x, d.heir)...), nil
+}
+
+// deletion is a deleted node with what was read for its children.
+type deletion struct {
+	x        node
+	policy   mongopatterns.DeletePolicy
+	children []node // only one for Restrict
+	heir     *node  // gets the children, nil if they become roots
 }
 
 // checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and

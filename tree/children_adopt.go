@@ -1,0 +1,139 @@
+package tree
+
+import (
+	"context"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+)
+
+// prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare.
+//
+// b.children are the nodes that name a node of the batch as their parent. A child with an array leaves b.children if a
+// list has it, because it stays there. If none has it, old code may have replaced the parent, which then lost its list, and
+// the child returns to it, unless the parent is new and so has lost none.
+//
+// A bare node leaves all lists but that of the parent that it names: old code may have deleted it and inserted it
+// elsewhere. If that parent has an array, the node is pushed to it; otherwise it gets the node with its own array.
+//
+// stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
+// A push would give it an array and so keep it, wrongly, in the list that contains it.
+func (s *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+	if e.writing {
+		if err := s.addUnadopted(ctx, e, b); err != nil {
+			return nil, false, err
+		}
+	}
+	if err := e.readChildren(ctx, b); err != nil {
+		return nil, false, err
+	}
+	listing, stale, err := s.readListing(ctx, b)
+	if err != nil || stale {
+		return nil, stale, err
+	}
+	for i, n := range b.nodes {
+		by := listing[key(n.id)]
+		isNew := !isNull(n.parent) && len(by) == 0
+		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
+			return s.hasArray(child) && (isNew || len(listing[key(child.id)]) > 0)
+		})
+		if at := b.places[i]; !at.kept && len(at.ups) == 1 {
+			found = append(found, s.relist(e, n, at.ups[0], by)...)
+		}
+	}
+	return found, false, nil
+}
+
+// addUnadopted adds to a batch the nodes above it that are not adopted, so that whole ways are written at once. A node with
+// an array is adopted, and only a list says where it is. If the parent got its list in a later batch, the node would be
+// a root until then.
+func (s *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
+	seen := map[*place]bool{}
+	for _, at := range b.places {
+		seen[at] = true
+	}
+	var above []bson.RawValue
+	for _, at := range b.places {
+		for at = at.unadoptedAbove(); at != nil && !seen[at]; at = at.unadoptedAbove() {
+			seen[at] = true
+			above = append(above, at.id)
+		}
+	}
+	if len(above) == 0 {
+		return nil
+	}
+	more, err := e.from.findAll(ctx, e.from.idsMatch(above))
+	if err != nil {
+		return err
+	}
+	ways, err := e.climb(ctx, more)
+	if err != nil {
+		return err
+	}
+	b.nodes, b.places = append(b.nodes, more...), append(b.places, ways...)
+	return nil
+}
+
+// unadoptedAbove is the place of the parent, nil if there is none, or if the node or its parent is adopted already.
+func (at *place) unadoptedAbove() *place {
+	if at.kept || !at.rooted || len(at.ups) == 0 || at.ups[0].kept {
+		return nil
+	}
+	return at.ups[0]
+}
+
+// hasArray reports whether a node has the field for its list. A node that was not read has none.
+func (s *lists) hasArray(n node) bool { return n.raw.Lookup(s.o.ChildrenField).Type != 0 }
+
+// readListing reads, by child, the nodes that list one of a batch or of its children. It reads the parents that keep their
+// place with them, and stale says that one of these has no array.
+func (s *lists) readListing(ctx context.Context, b *batch) (listing map[string][]node, stale bool, err error) {
+	ids := idsOf(b.nodes)
+	for _, all := range b.children {
+		ids = append(ids, idsOf(all)...)
+	}
+	var kept []bson.RawValue
+	for _, at := range b.places {
+		if !at.kept && len(at.ups) == 1 && at.ups[0].kept {
+			kept = append(kept, at.ups[0].id)
+		}
+	}
+	read, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(anyOf(ids)), s.idsMatch(kept)}))
+	if err != nil {
+		return nil, false, err
+	}
+	for _, id := range kept {
+		if !s.hasArray(pick(read, id)) {
+			return nil, true, nil
+		}
+	}
+	listing = map[string][]node{}
+	for _, p := range read {
+		for _, id := range p.children {
+			listing[key(id)] = append(listing[key(id)], p)
+		}
+	}
+	return listing, false, nil
+}
+
+// relist moves a node from the lists of the nodes by to that of its parent, if the parent has one already.
+func (s *lists) relist(e *engine, n node, parent *place, by []node) []finding {
+	f, listed := one(n, e.problem(mongopatterns.WrongField, n, "", "")), false
+	for _, p := range by {
+		if same(p.id, parent.id) {
+			listed = true
+			continue
+		}
+		f.writes = append(f.writes, s.pull(p.id, n.id))
+	}
+	if parent.kept && !listed {
+		f.writes = append(f.writes, s.push(parent.id, -1, n.id))
+	}
+	if len(f.writes) == 0 {
+		return nil
+	}
+	return []finding{f}
+}
