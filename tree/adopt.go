@@ -35,7 +35,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return total, err
 	}
-	if !t.c.keepsParent {
+	if !t.c.byParentField {
 		total, err = t.c.adoptByParents(ctx, work)
 		if err != nil || work != nil && work.DryRun {
 			return total, err
@@ -55,7 +55,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	return total, err
 }
 
-// adoptByParents is the first run of Adopt where nodes do not keep the ParentField: it converts from a tree that does.
+// adoptByParents is the first run of Adopt where the tree has no ParentField of its own: it converts from a tree that has.
 func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	o := c.o
 	o.OrderField, o.Graph = "", false

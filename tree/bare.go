@@ -26,7 +26,7 @@ func (s *store) bareMatch(parent any) bson.D {
 }
 
 // notBareMatch matches the nodes that are not bare.
-func (s *store) notBareMatch() bson.D { return expr.Op("$nor", bson.A{s.bareMatch(s.aParent())}) }
+func (s *store) notBareMatch() bson.D { return expr.Op("$nor", bson.A{s.bareMatch(s.anyParent())}) }
 
 // bareExpr is isBare as an expression. A parent is whatever sorts after null, as missing sorts before it.
 func (s *store) bareExpr() any {
@@ -81,7 +81,7 @@ const bareMax = 10_000
 // refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
 // looks for one that has its parent below x.
 func (s oneParent) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
-	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.bareMatch(s.aParent())}), bareMax+1)
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.bareMatch(s.anyParent())}), bareMax+1)
 	if err != nil {
 		return x, err
 	}

@@ -20,7 +20,7 @@ import (
 // elsewhere. If that parent has an array, the node is pushed to it; otherwise it gets the node with its own array.
 //
 // stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
-// A push would give it an array and so keep it, wrongly, in the list that contains it.
+// A push would give it an array, and so leave it, wrongly, in the list that contains it.
 func (s *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
 	if e.writing {
 		if err := s.addUnadopted(ctx, e, b); err != nil {
@@ -40,7 +40,7 @@ func (s *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found
 		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
 			return s.hasArray(child) && (isNew || len(listing[key(child.id)]) > 0)
 		})
-		if at := b.places[i]; !at.kept && len(at.ups) == 1 {
+		if at := b.places[i]; !at.adopted && len(at.ups) == 1 {
 			found = append(found, s.relist(e, n, at.ups[0], by)...)
 		}
 	}
@@ -79,7 +79,7 @@ func (s *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 
 // unadoptedAbove is the place of the parent, nil if there is none, or if the node or its parent is adopted already.
 func (at *place) unadoptedAbove() *place {
-	if at.kept || !at.rooted || len(at.ups) == 0 || at.ups[0].kept {
+	if at.adopted || !at.rooted || len(at.ups) == 0 || at.ups[0].adopted {
 		return nil
 	}
 	return at.ups[0]
@@ -88,24 +88,24 @@ func (at *place) unadoptedAbove() *place {
 // hasArray reports whether a node has the field for its list. A node that was not read has none.
 func (s *lists) hasArray(n node) bool { return n.raw.Lookup(s.o.ChildrenField).Type != 0 }
 
-// readListing reads, by child, the nodes that list one of a batch or of its children. It reads the parents that keep their
-// place with them, and stale says that one of these has no array.
+// readListing reads, by child, the nodes that list one of a batch or of its children. It reads the adopted
+// parents with them, and stale says that one of these has no array.
 func (s *lists) readListing(ctx context.Context, b *batch) (listing map[string][]node, stale bool, err error) {
 	ids := idsOf(b.nodes)
 	for _, all := range b.children {
 		ids = append(ids, idsOf(all)...)
 	}
-	var kept []bson.RawValue
+	var adopted []bson.RawValue
 	for _, at := range b.places {
-		if !at.kept && len(at.ups) == 1 && at.ups[0].kept {
-			kept = append(kept, at.ups[0].id)
+		if !at.adopted && len(at.ups) == 1 && at.ups[0].adopted {
+			adopted = append(adopted, at.ups[0].id)
 		}
 	}
-	read, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(anyOf(ids)), s.idsMatch(kept)}))
+	read, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(anyOf(ids)), s.idsMatch(adopted)}))
 	if err != nil {
 		return nil, false, err
 	}
-	for _, id := range kept {
+	for _, id := range adopted {
 		if !s.hasArray(pick(read, id)) {
 			return nil, true, nil
 		}
@@ -121,7 +121,7 @@ func (s *lists) readListing(ctx context.Context, b *batch) (listing map[string][
 
 // relist moves a node from the lists of the nodes by to that of its parent, if the parent has one already.
 func (s *lists) relist(e *engine, n node, parent *place, by []node) []finding {
-	f, listed := one(n, e.problem(mongopatterns.WrongField, n, "", "")), false
+	f, listed := findingOf(n, e.problem(mongopatterns.WrongField, n, "", "")), false
 	for _, p := range by {
 		if same(p.id, parent.id) {
 			listed = true
@@ -129,7 +129,7 @@ func (s *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 		}
 		f.writes = append(f.writes, s.pull(p.id, n.id))
 	}
-	if parent.kept && !listed {
+	if parent.adopted && !listed {
 		f.writes = append(f.writes, s.push(parent.id, -1, n.id))
 	}
 	if len(f.writes) == 0 {

@@ -30,17 +30,17 @@ func (s *lists) cut(n node, at *place) (models []mongo.WriteModel) {
 // audit finds elements that are wrong and, in a tree, nodes with several parents.
 func (s *lists) audit(e *engine, n node, at *place, children []node) (found []finding) {
 	f := s.o.ChildrenField
-	if detail, keep := s.wrongElements(n, children); detail != "" {
+	if detail, right := s.wrongElements(n, children); detail != "" {
 		p := e.problem(mongopatterns.WrongField, n, f, detail)
-		found = append(found, one(n, p, update(s.idMatch(n.id), expr.Op("$set", expr.D(f, keep)))))
+		found = append(found, findingOf(n, p, update(s.idMatch(n.id), expr.Op("$set", expr.D(f, right)))))
 	}
 	if at.unlisted && at.lost == "" && at.cycle == nil && e.mayMove { // for Adopt to repair
-		found = append(found, one(n, e.problem(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it")))
+		found = append(found, findingOf(n, e.problem(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it")))
 	}
 	if s.o.Graph || len(at.ups) < 2 {
 		return found
 	}
-	several := one(n, e.problem(SeveralParents, n, "", fmt.Sprintf("%d parents", len(at.ups))))
+	several := findingOf(n, e.problem(SeveralParents, n, "", fmt.Sprintf("%d parents", len(at.ups))))
 	several.remedy = newWay
 	for _, p := range at.ups {
 		if p != s.keeper(at) {
@@ -50,10 +50,10 @@ func (s *lists) audit(e *engine, n node, at *place, children []node) (found []fi
 	return append(found, several)
 }
 
-// wrongElements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
+// wrongElements says what is wrong with the list of a node, "" if nothing is, and returns the right elements, in their
 // order.
-func (s *lists) wrongElements(n node, children []node) (detail string, keep []bson.RawValue) {
-	there, seen, keep := map[string]bool{}, map[string]bool{}, []bson.RawValue{}
+func (s *lists) wrongElements(n node, children []node) (detail string, right []bson.RawValue) {
+	there, seen, right := map[string]bool{}, map[string]bool{}, []bson.RawValue{}
 	for _, child := range children {
 		there[key(child.id)] = true
 	}
@@ -64,14 +64,14 @@ func (s *lists) wrongElements(n node, children []node) (detail string, keep []bs
 		case seen[key(id)]:
 			detail = text(id) + " is there twice"
 		default:
-			keep = append(keep, id)
+			right = append(right, id)
 		}
 		seen[key(id)] = true
 	}
 	if v := n.raw.Lookup(s.o.ChildrenField); v.Type != 0 && v.Type != bson.TypeArray {
 		detail = "not an array"
 	}
-	return detail, keep
+	return detail, right
 }
 
 // keeper returns the parent that keeps a node that several nodes list: the one with the smallest ID. Those that a root
@@ -91,8 +91,8 @@ func (s *lists) keeper(at *place) *place {
 	})
 }
 
-// unconfirmed is the parent that the ParentField of a node without an array names, if that parent does not list it.
-func (s *lists) unconfirmed(n node, ups []*place) (up node, broken string) {
+// unlistedParent is the parent that the ParentField of a node without an array names, if that parent does not list it.
+func (s *lists) unlistedParent(n node, ups []*place) (up node, broken string) {
 	if !s.isBare(n.raw) {
 		return node{}, ""
 	}

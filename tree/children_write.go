@@ -244,7 +244,7 @@ func (s *lists) giveArray(n node) []mongo.WriteModel {
 
 // addArray gives an empty array to a node if it is bare.
 func (s *lists) addArray(n node) mongo.WriteModel {
-	return update(append(s.idMatch(n.id), s.bareMatch(s.aParent())...), expr.Op("$set", expr.D(s.o.ChildrenField, bson.A{})))
+	return update(append(s.idMatch(n.id), s.bareMatch(s.anyParent())...), expr.Op("$set", expr.D(s.o.ChildrenField, bson.A{})))
 }
 
 // removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see deleteOne.
@@ -262,7 +262,7 @@ func (s *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 			return nil, err
 		}
 	}
-	parents, bareChildren, err := s.around(ctx, x, policy)
+	parents, bareChildren, err := s.readForDelete(ctx, x, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func (s *lists) checkChildless(ctx context.Context, x node) error {
 
 // around reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent
 // and x does not list it.
-func (s *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
+func (s *lists) readForDelete(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
 	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(x.id), s.bareUnderMatch(equal(x.id))}))
 	if err != nil {
 		return nil, nil, err
@@ -340,8 +340,8 @@ func (s *lists) around(ctx context.Context, x node, policy mongopatterns.DeleteP
 	return parents, bareChildren, nil
 }
 
-// removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
-// below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
+// removeAll deletes a node and its descendants. In a graph it leaves those that also have a parent elsewhere, with
+// all below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
 func (s *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
 	all, err := s.readSubtree(ctx, id, s.withPatterns(id), s.allChildrenMatch)
 	if err != nil {
@@ -353,7 +353,7 @@ func (s *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 	}
 	byKey := listedBelow(all, id)
 	if s.o.Graph {
-		if err := s.keepShared(ctx, id, byKey); err != nil {
+		if err := s.excludeShared(ctx, id, byKey); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -406,8 +406,8 @@ func listedBelow(nodes []node, id bson.RawValue) map[string]node {
 	return out
 }
 
-// keepShared removes from nodes those that a node outside also leads to: the ones that it lists, and all below them.
-func (s *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
+// excludeShared removes from nodes those that a node outside also leads to: the ones that it lists, and all below them.
+func (s *lists) excludeShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
 	ids := idsOf(slices.Collect(maps.Values(nodes)))
 	stay, err := s.findIn(ctx, without(ids, id), s.listingMatch)
 	if err != nil {

@@ -68,7 +68,7 @@ func agree(from, to *core) error {
 
 // sameReferences reports whether the nodes of two trees name their parents, or children, in the same way.
 func sameReferences(a, b *core) bool {
-	if a.keepsParent && b.keepsParent {
+	if a.byParentField && b.byParentField {
 		return true
 	}
 	return a.kind == b.kind && a.o.PathDelimiter == b.o.PathDelimiter && a.o.SegmentField == b.o.SegmentField

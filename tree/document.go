@@ -30,7 +30,7 @@ type node struct {
 	id          bson.RawValue
 	segment     bson.RawValue // the value of the SegmentField, if there is one
 	parent      bson.RawValue // null at a root, also for Options.RootParent
-	up          *node         // the parent, if child made this node
+	up          *node         // the parent, if nodeUnder made this node
 	children    []bson.RawValue
 	path        string // the delimiter at a root
 	left, right int64
@@ -73,14 +73,12 @@ func (s *store) refKey(n node) string {
 // tellsAncestors reports whether a node holds the IDs of its ancestors. Segments of a SegmentField are not IDs.
 func (s *store) tellsAncestors() bool { return s.inherits && s.o.SegmentField == "" }
 
-// isParent reports whether n, the result of parent, is a node at all: refKey is not "".
-func (s *store) isParent(n node) bool {
-	return n.id.Type != 0 || s.o.SegmentField != "" && s.checkUsable(n) == nil
-}
+// isNode reports whether n, the result of parent, is a node at all. For a root it is none.
+func (s *store) isNode(n node) bool { return s.refKey(n) != "" }
 
-// child returns what a node with an ID and a segment would be under parent, or as a root if parent is nil. Only the fields
-// from which those of its children are derived are set.
-func (s *store) child(id, segment bson.RawValue, parent *node) *node {
+// nodeUnder returns what a node with an ID and a segment would be under parent, or as a root if parent is nil. Only the
+// fields from which those of its children are derived are set.
+func (s *store) nodeUnder(id, segment bson.RawValue, parent *node) *node {
 	n := &node{id: id, segment: segment, parent: value.Null, up: parent, path: s.o.PathDelimiter}
 	if parent != nil {
 		n.parent, n.path = parent.id, s.full(*parent)

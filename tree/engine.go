@@ -46,19 +46,18 @@ type mode struct {
 	mayMove bool
 	// converts derives the fields from another tree, and does not audit that one.
 	converts bool
-	// keeps leaves nodes alone that have a place in the tree to. It is Adopt again, beside nodes that were inserted or
-	// adopted before.
-	keeps bool
+	// skipsAdopted leaves nodes alone that have a place in the tree to, because they were inserted there or adopted before.
+	skipsAdopted bool
 	// siblings compares child counts and the order of siblings.
 	siblings bool
 }
 
-// The modes. Where nodes do not keep the ParentField, Adopt has two runs: it converts parent references, and then adds
-// what depends on siblings.
+// The modes. Where the tree has no ParentField of its own, Adopt has two runs: it converts parent references, and then
+// adds what depends on siblings.
 var (
 	auditing       = mode{mayMove: true, siblings: true} // Check and Repair
 	adopting       = mode{siblings: true}
-	adoptingPlaces = mode{converts: true, keeps: true} // the first run of two
+	adoptingPlaces = mode{converts: true, skipsAdopted: true} // the first run of two
 	converting     = mode{converts: true, siblings: true}
 )
 

@@ -247,7 +247,7 @@ func (c *core) stored(ctx context.Context, batch []bson.Raw) (map[string]*node, 
 
 // fill sets the document of an item, and the node that its children see.
 func (c *core) fill(it *item, doc bson.Raw) {
-	it.node = *c.child(it.id, c.field(doc, c.o.SegmentField), it.parent)
+	it.node = *c.nodeUnder(it.id, c.field(doc, c.o.SegmentField), it.parent)
 	all, _ := doc.Elements()
 	for _, e := range all {
 		it.doc = append(it.doc, expr.Element(e.Key(), e.Value()))

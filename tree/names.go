@@ -66,7 +66,7 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	if err := fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d, pos)); err != nil {
 		return nil, err
 	}
-	return t.c.child(d.id, d.segment, above), nil
+	return t.c.nodeUnder(d.id, d.segment, above), nil
 }
 
 // walkDown goes down from the roots by names and returns the last node. What is missing comes from create; without

@@ -20,7 +20,7 @@ type nestedSets struct{ *store }
 // nestedLayout has {left, right} in an index for subtrees, and {parent, left} for children in order.
 func nestedLayout(o Options) layout {
 	return layout{fields: []string{o.ParentField, o.LeftField, o.RightField}, extraIndex: []string{o.LeftField, o.RightField},
-		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField,
+		refField: o.ParentField, order: o.LeftField, byParentField: true, derived: o.LeftField,
 		numbered: true, descendantsFrom: fromNode}
 }
 

@@ -52,7 +52,7 @@ func misplacedBeginning(n node, next int64) string {
 }
 
 func (s numbers) misnumbered(e *engine, n node, detail string) []finding {
-	f := one(n, e.problem(mongopatterns.WrongField, n, s.o.LeftField, detail))
+	f := findingOf(n, e.problem(mongopatterns.WrongField, n, s.o.LeftField, detail))
 	f.remedy = newNumbers
 	return []finding{f}
 }

@@ -150,7 +150,7 @@ func (s oneParent) relocate(x node, parent *node, order bson.D) []mongo.WriteMod
 	}
 	return slices.Concat(
 		s.set(x, append(s.fieldsUnder(parent), order...)),
-		s.updatesBelow(x, *s.child(x.id, x.segment, parent)),
+		s.updatesBelow(x, *s.nodeUnder(x.id, x.segment, parent)),
 		s.changeChildCount(s.parentNode(x), -1),
 		s.changeChildCount(parent, 1))
 }
@@ -162,7 +162,7 @@ func (s oneParent) isChildOf(x node, parent *node) bool {
 	case broken != "":
 		return false
 	case parent == nil:
-		return !s.isParent(up)
+		return !s.isNode(up)
 	}
 	return s.refKey(up) == s.refKey(*parent)
 }
@@ -216,7 +216,7 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if err := cmp.Or(s.checkUsable(x), s.checkNotBare(x), s.checkNumbered(x)); err != nil {
 		return nil, err
 	}
-	d, err := s.survey(ctx, x, policy)
+	d, err := s.readForDelete(ctx, x, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -263,8 +263,8 @@ func (s oneParent) checkAllSound(x node, children []node) error {
 	return nil
 }
 
-// survey reads the children of x, and for Promote also the parent that gets them, in the same round trip.
-func (s oneParent) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
+// readForDelete reads the children of x, and for Promote also the parent that gets them, in the same round trip.
+func (s oneParent) readForDelete(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
 	d = deletion{x: x, policy: policy}
 	match, up := s.childrenAndBareMatch(x), s.parentNode(x)
 	if policy == mongopatterns.Restrict {

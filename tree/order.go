@@ -285,5 +285,5 @@ func (s gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
 	if s.checkUsable(n) == nil {
 		return nil
 	}
-	return []finding{one(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
+	return []finding{findingOf(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
 }

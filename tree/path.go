@@ -173,7 +173,7 @@ func (s materializedPath) upBySegments(segments any, levels int) mongo.Pipeline 
 	join := expr.D("from", s.coll.Name(), "localField", fieldRef+".path", "foreignField", s.o.PathField,
 		"let", expr.D("segment", expr.Field(fieldRef+".segment")),
 		"pipeline", bson.A{expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$eq", expr.Field(s.o.SegmentField), expr.Var("segment"))),
-			expr.Element("$nor", bson.A{s.bareMatch(s.aParent())})))},
+			expr.Element("$nor", bson.A{s.bareMatch(s.anyParent())})))},
 		"as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{

@@ -190,9 +190,7 @@ func (s *store) pieceOf(n, up node, broken string, at int) piece {
 	if broken != "" {
 		return p
 	}
-	if s.isParent(up) {
-		p.up = s.refKey(up)
-	} else if p.bare && n.parent.Type != bson.TypeArray {
+	if p.up = s.refKey(up); p.up == "" && p.bare && n.parent.Type != bson.TypeArray {
 		p.up = key(n.parent)
 	}
 	p.root = p.up == "" && !p.bare

@@ -90,9 +90,9 @@ type upkeep interface {
 	parent(n node) (up node, broken string)
 	// parentsMatch is the filter for the parents of nodes.
 	parentsMatch(nodes []node) bson.D
-	// unconfirmed returns the parent that a node names, unless that is in ups, the parents that list the node. It has no ID
-	// if there is none. broken is that of parent.
-	unconfirmed(n node, ups []*place) (up node, broken string)
+	// unlistedParent returns the parent that a node names, unless that is in ups, the parents that list the node. It has
+	// no ID if there is none. broken is that of parent.
+	unlistedParent(n node, ups []*place) (up node, broken string)
 	// readRoots reads the roots in their order and by _id.
 	readRoots(ctx context.Context) ([]node, error)
 	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and
@@ -115,14 +115,14 @@ type upkeep interface {
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.
 type layout struct {
-	fields      []string // the fields that hold the shape; Insert overwrites them
-	extraIndex  []string // an index besides {refField, order}
-	refField    string   // the field that names the parent, or the children
-	order       string   // the field that orders siblings, "" if they are not ordered
-	keepsParent bool     // refField is the ParentField
-	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
-	inherits    bool     // the fields of a node are computed from those of its parent
-	numbered    bool     // NestedSets: numbers tell what is below a node; each write takes the lock, as it shifts them anywhere
+	fields        []string // the fields that hold the shape; Insert overwrites them
+	extraIndex    []string // an index besides {refField, order}
+	refField      string   // the field that names the parent, or the children
+	order         string   // the field that orders siblings, "" if they are not ordered
+	byParentField bool     // refField is the ParentField
+	derived       string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
+	inherits      bool     // the fields of a node are computed from those of its parent
+	numbered      bool     // NestedSets: numbers tell what is below a node; each write takes the lock, as it shifts them anywhere
 
 	childrenFrom, descendantsFrom source // of the filters for them
 
