@@ -35,23 +35,23 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return total, err
 	}
-	if !t.c.byParentField {
-		total, err = t.c.adoptByParents(ctx, work)
-		if err != nil || work != nil && work.DryRun {
-			return total, err
-		}
-		// The second run, below, adds child counts and orders. It also finds orphans that were adopted before, and again
-		// the nodes that remain and, in paths, those that failed.
-		total.Remaining = 0
-		if !t.c.namesChildren {
-			total.Failed, total.Failures = 0, nil
-		}
+	if t.c.byParentField {
+		total, _, err = newEngine(adopting, t.c, t.c, work).run(ctx)
+		return total, err
 	}
-	again, _, err := newEngine(adopting, t.c, t.c, work).run(ctx)
-	if total.Examined > 0 {
-		again.Examined = 0
+	total, err = t.c.adoptByParents(ctx, work)
+	if err != nil || work != nil && work.DryRun {
+		return total, err
 	}
-	maintain.Add(&total, again)
+	// The second run adds child counts and orders. It also finds orphans that were adopted before, and again the nodes that
+	// remain and, in paths, those that failed.
+	var failed mongopatterns.Result
+	if t.c.namesChildren {
+		failed = mongopatterns.Result{Failed: total.Failed, Failures: total.Failures}
+	}
+	later, _, err := newEngine(adopting, t.c, t.c, work).run(ctx)
+	addLaterRun(&total, later)
+	maintain.Add(&total, failed)
 	return total, err
 }
 

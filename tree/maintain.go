@@ -73,12 +73,21 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 	}
 	for pass := range maxPasses {
 		result, newWays, err := newEngine(auditing, t.c, t.c, work).run(ctx)
-		if pass > 0 { // the last pass says what remains
-			result.Examined, total.Remaining, total.Failed, total.Failures = 0, 0, 0, nil
+		if pass == 0 {
+			total = result
+		} else {
+			addLaterRun(&total, result)
 		}
-		if maintain.Add(&total, result); err != nil || !newWays || work != nil && work.DryRun {
+		if err != nil || !newWays || work != nil && work.DryRun {
 			return total, err
 		}
 	}
 	return total, nil
+}
+
+// addLaterRun adds the result of a further run over the same nodes, which says what remains and what has failed.
+func addLaterRun(total *mongopatterns.Result, later mongopatterns.Result) {
+	later.Examined = 0
+	total.Remaining, total.Failed, total.Failures = 0, 0, nil
+	maintain.Add(total, later)
 }
