@@ -22,7 +22,7 @@ import (
 // stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
 // A push would give it an array, and so leave it, wrongly, in the list that contains it.
 func (s *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
-	if e.writing {
+	if b.writing {
 		if err := s.addUnadopted(ctx, e, b); err != nil {
 			return nil, false, err
 		}

@@ -20,7 +20,7 @@ import (
 // way up to a root as the tree from stores it (places.go, cycles.go), computes the fields that the node should have in
 // the tree to, compares (findings.go), and writes the difference. For Check and Repair both are the same tree.
 //
-// Ways up share their upper parts. known keeps every node that was met, so that each is read only once besides
+// Ways up share their upper parts. known has every node that was met, so that each is read only once besides
 // its own turn in the scan, and the whole is linear in the nodes. It is valid as long as the epoch of the lock
 // document shows that nobody restructured the tree, and it is bounded by knownMax.
 //
@@ -32,11 +32,12 @@ type engine struct {
 	from, to *core
 	work     *mongopatterns.Work
 
-	known       map[string]*place // by the ID, and by what children name
-	added       []string          // keys that known got in this look
-	epoch       int64             // of the lock document, when known was begun
-	scanIsOlder bool              // the scan may have read nodes before the tree had this epoch
-	writing     bool              // it holds the lock, and the findings will be written
+	// known are places by the ID of their node, and by what its children name. Outside a look each of them has its whole way
+	// up in known, too, from a root on: a climb that fails forgets all, and forgetUnrooted ends a look.
+	known       map[string]*place
+	added       []string // keys that known got in this look
+	epoch       int64    // of the lock document, when known was begun
+	scanIsOlder bool     // the scan may have read nodes before the tree had this epoch
 }
 
 // mode is what a run of the engine does.
@@ -121,7 +122,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) ([]part, error)
 			return nil, err
 		}
 	}
-	found, err := e.look(ctx, nodes)
+	found, err := e.look(ctx, nodes, false)
 	return inParts(nodes, found), err
 }
 
@@ -160,8 +161,8 @@ func (e *engine) suspectRoots(ctx context.Context) ([]part, error) {
 	return []part{{roots: true}}, nil
 }
 
-// lookAgain reads a part anew and looks at it.
-func (e *engine) lookAgain(ctx context.Context, p part) ([]finding, error) {
+// lookAgain reads a part anew and looks at it; writing is that of batch.
+func (e *engine) lookAgain(ctx context.Context, p part, writing bool) ([]finding, error) {
 	if p.roots {
 		return e.lookAtRoots(ctx)
 	}
@@ -175,7 +176,7 @@ func (e *engine) lookAgain(ctx context.Context, p part) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.look(ctx, nodes)
+	return e.look(ctx, nodes, writing)
 }
 
 // snapshot looks at a part at one moment, so that a node that is moving is seen either before or after. A
@@ -187,11 +188,11 @@ func (e *engine) snapshot(ctx context.Context, p part) (found []finding, err err
 			return err
 		}
 		e.enter(now)
-		found, err = e.lookAgain(ctx, p)
+		found, err = e.lookAgain(ctx, p, false)
 		return err
 	})
 	if errors.Is(err, mongopatterns.ErrTransactionsUnsupported) { // a standalone server
-		return e.lookAgain(ctx, p)
+		return e.lookAgain(ctx, p, false)
 	}
 	return found, err
 }
@@ -329,9 +330,7 @@ func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error)
 	}
 	err = e.to.withEpoch(ctx, func(ctx context.Context, before int64) error {
 		e.enter(before)
-		e.writing = true
-		found, err := e.lookAgain(ctx, p)
-		e.writing = false
+		found, err := e.lookAgain(ctx, p, true)
 		if err != nil {
 			return err
 		}

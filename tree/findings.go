@@ -49,10 +49,11 @@ type batch struct {
 	nodes    []node
 	places   []*place
 	children [][]node
+	writing  bool // the lock is held, and the findings will be written
 }
 
-// look returns the findings of nodes that were just read.
-func (e *engine) look(ctx context.Context, nodes []node) ([]finding, error) {
+// look returns the findings of nodes that were just read; writing is that of batch.
+func (e *engine) look(ctx context.Context, nodes []node, writing bool) ([]finding, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
@@ -61,20 +62,27 @@ func (e *engine) look(ctx context.Context, nodes []node) ([]finding, error) {
 		return nil, err
 	}
 	defer e.forgetUnrooted()
-	b := &batch{nodes: nodes, places: places}
-	if !e.skipsAdopted {
-		if err := e.readChildren(ctx, b); err != nil {
-			return nil, err
-		}
-		return e.findings(b), nil
+	b := &batch{nodes: nodes, places: places, writing: writing}
+	if e.skipsAdopted {
+		return e.lookToAdopt(ctx, b)
 	}
+	if err := e.readChildren(ctx, b); err != nil {
+		return nil, err
+	}
+	return e.findings(b), nil
+}
+
+// lookToAdopt is the rest of look where nodes are adopted. If places are stale and will be written, it looks again, which
+// in one transaction cannot find them stale a second time.
+func (e *engine) lookToAdopt(ctx context.Context, b *batch) ([]finding, error) {
+	nodes := b.nodes // without those that prepareAdoption adds
 	found, stale, err := e.to.prepareAdoption(ctx, e, b)
 	if err != nil {
 		return nil, err
 	}
-	if stale && e.writing { // in the transaction it cannot be stale a second time
+	if stale && b.writing {
 		e.forget(e.epoch)
-		return e.look(ctx, nodes)
+		return e.look(ctx, nodes, true)
 	}
 	return append(found, e.findings(b)...), nil
 }

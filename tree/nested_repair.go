@@ -18,8 +18,8 @@ func (s numbers) whole(n node) bool {
 	return left && right
 }
 
-// audit compares the range of a node with those of its children, which have to fill it.
-func (s numbers) audit(e *engine, n node, _ *place, children []node) []finding {
+// auditNumbers compares the range of a node with those of its children, which have to fill it.
+func (s numbers) auditNumbers(e *engine, n node, children []node) []finding {
 	if s.checkNumbered(n) != nil || !s.whole(n) {
 		return s.misnumbered(e, n, fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
 			s.o.RightField, text(n.raw.Lookup(s.o.RightField))))

@@ -361,3 +361,11 @@ func (s oneParent) fieldsInOrder(parent *node, order bson.D) bson.D {
 	}
 	return slices.Concat(s.fieldsUnder(parent), order)
 }
+
+// audit reports an ID, or a segment, that cannot be in a path, and otherwise wrong numbers.
+func (s oneParent) audit(e *engine, n node, _ *place, children []node) []finding {
+	if s.checkUsable(n) == nil {
+		return s.auditNumbers(e, n, children)
+	}
+	return []finding{findingOf(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
+}

@@ -33,8 +33,8 @@ type siblingOrder interface {
 	afterDelete(ctx context.Context, d deletion) ([]mongo.WriteModel, error)
 	// afterCascade returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
 	afterCascade(x node, deleted int64) ([]mongo.WriteModel, error)
-	// audit is that of upkeep.
-	audit(e *engine, n node, at *place, children []node) []finding
+	// auditNumbers finds numbers that contradict those of the children.
+	auditNumbers(e *engine, n node, children []node) []finding
 	// orderLast returns, for each document of a Load, the fields that put it after its siblings.
 	orderLast(ctx context.Context, items []*item) ([]bson.D, error)
 }
@@ -54,6 +54,7 @@ type gaps struct{ references }
 
 func (s gaps) checkNumbered(node) error                             { return nil }
 func (s gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
+func (s gaps) auditNumbers(*engine, node, []node) []finding         { return nil }
 
 // orderAt lets a move write to the new parent, too. Insertions under it choose orders without the lock, and must
 // conflict with this one.
@@ -278,12 +279,4 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 		next += orderGap
 	}
 	return models
-}
-
-// audit reports an ID, or a segment, that cannot be in a path.
-func (s gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
-	if s.checkUsable(n) == nil {
-		return nil
-	}
-	return []finding{findingOf(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
 }
