@@ -233,12 +233,13 @@ package tree
 //	bare          of a node that names a parent and lacks the derived field: see bare.go
 //	not adopted   bare, and in ChildReferences not listed by the parent that it names
 //	layout        the names of the fields of a representation, and what it can tell
-//	position      where Insert and Move put a node; its anchor is the parent or sibling that it gives
+//	position      where Insert and Move put a node; its anchor is the parent or sibling that it gives. A foundPosition is
+//	              one whose nodes were read
 //	order         what sorts siblings: a number in a field, or the offset in a list
 //	count         of children, in the ChildCountField
 //	lock, epoch   the document that restructurings write; the number in it, which they increment
 //	engine        Check, Repair, Adopt and Convert: one scan over all nodes
-//	place         where the engine has found a node, at in the code; its way up is the places above
+//	place         where the engine has found a node, always named at; its way up is the places above
 //	piece         the keys of a node that was read, from which nested values are assembled
 //
 //   - One type over five representations, as the operations are the same and converting between representations is one
@@ -263,7 +264,7 @@ package tree
 //     for parent references, one update of the descendants' beginning for arrays and paths.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
 //     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a
-//     range; what a Move shifts is in `numbers.swap`.
+//     range; what a Move shifts is in `numbers.swap`, and `numbers.checkOutside` refuses a cycle.
 //   - Stored documents have the literature's fields and no other. The lock lives in a collection beside it, so that
 //     `Roots` and users' queries never meet them.
 //   - Moves, deletes, loads and repairs begin with a real `$inc` of the tree's lock document; snapshot isolation alone

@@ -52,13 +52,13 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	if err := cmp.Or(err, pos.err); err != nil {
 		return result, err
 	}
-	if pos.at.sibling() || pos.at.first {
+	if pos.position.sibling() || pos.position.first {
 		return result, fault.Invalid("Load takes AsRoot or Under")
 	}
 	if entries == nil {
 		return result, nil
 	}
-	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.anchorID), w.BatchSize, w.BatchBytes) {
+	for batch, err := range cursor.Batches(t.encoded(entries, pos.position.anchorID), w.BatchSize, w.BatchBytes) {
 		if err != nil {
 			return result, err
 		}
@@ -170,7 +170,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 		if change := c.addChildren(children[k]); len(change) > 0 {
 			models = append(models, update(c.idMatch(p.id), change))
 		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
-			models = append(models, c.touched(p)...)
+			models = append(models, c.touches(p)...)
 		}
 	}
 	return len(docs), these.taken, c.write(ctx, models...)

@@ -88,58 +88,66 @@ func (s numbers) checkNumbered(n node) error {
 	return nil
 }
 
-// orderAt finds the number at which a node begins, and makes room for it: everything from there on moves by 2
-// for a new node. A node that moves keeps its range for now: room moves it.
-func (s numbers) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
-	at, err := s.number(ctx, p)
+// orderAt gives a new node two numbers, and everything from there on moves by 2. A node that moves keeps its range for now:
+// room moves it.
+func (s numbers) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error) {
+	left, err := s.leftAt(ctx, pos)
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.moving != nil {
-		room, err = s.swap(*p.moving, at)
-		return nil, room, err
+	if x := pos.moving; x != nil {
+		if err := s.checkOutside(*x, left); err != nil {
+			return nil, nil, err
+		}
+		return nil, s.swap(*x, left), nil
 	}
-	if p.kind != atRoot || p.first {
-		room = []mongo.WriteModel{s.shift(stretch{at, math.MaxInt64, 2})}
+	if pos.kind != atRoot || pos.first {
+		room = []mongo.WriteModel{s.shift(stretch{left, math.MaxInt64, 2})}
 	}
-	return expr.D(s.o.LeftField, at, s.o.RightField, at+1), room, nil
+	return expr.D(s.o.LeftField, left, s.o.RightField, left+1), room, nil
 }
 
-// swap exchanges the range of x and the numbers between it and its new beginning; the numbers beyond these do not change.
-func (s numbers) swap(x node, at int64) ([]mongo.WriteModel, error) {
+// checkOutside refuses to move x to a number in its own range, where it would lie below itself.
+func (s numbers) checkOutside(x node, left int64) error {
+	if left > x.left && left <= x.right {
+		return s.about(x.id, ErrCycle)
+	}
+	return nil
+}
+
+// swap exchanges the range of x and the numbers between it and its new left; the numbers beyond these do not change.
+func (s numbers) swap(x node, left int64) []mongo.WriteModel {
 	width := x.right - x.left + 1
 	switch {
-	case at > x.left && at <= x.right: // below x itself
-		return nil, s.about(x.id, ErrCycle)
-	case at > x.right+1:
-		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})}, nil
-	case at < x.left:
-		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - x.left}, stretch{at, x.left - 1, width})}, nil
+	case left > x.right+1:
+		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, left - 1 - x.right}, stretch{x.right + 1, left - 1, -width})}
+	case left < x.left:
+		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, left - x.left}, stretch{left, x.left - 1, width})}
 	}
-	return nil, nil
+	return nil
 }
 
-// number returns the number at which a node begins at a position.
-func (s numbers) number(ctx context.Context, p placement) (int64, error) {
-	if p.kind == atRoot {
-		return s.rootNumber(ctx, p.first)
+// leftAt returns the left of a node at a position, as numbered before it comes there.
+func (s numbers) leftAt(ctx context.Context, pos foundPosition) (int64, error) {
+	if pos.kind == atRoot {
+		return s.rootLeft(ctx, pos.first)
 	}
-	if err := s.checkNumbered(p.anchor); err != nil {
+	if err := s.checkNumbered(pos.anchor); err != nil {
 		return 0, err
 	}
 	switch {
-	case p.kind == beforeSibling:
-		return p.anchor.left, nil
-	case p.kind == afterSibling:
-		return p.anchor.right + 1, nil
-	case p.first:
-		return p.anchor.left + 1, nil
+	case pos.kind == beforeSibling:
+		return pos.anchor.left, nil
+	case pos.kind == afterSibling:
+		return pos.anchor.right + 1, nil
+	case pos.first:
+		return pos.anchor.left + 1, nil
 	}
-	return p.anchor.right, nil
+	return pos.anchor.right, nil
 }
 
-// rootNumber returns the number at which a new first or last root begins.
-func (s numbers) rootNumber(ctx context.Context, first bool) (int64, error) {
+// rootLeft returns the left of a new first or last root.
+func (s numbers) rootLeft(ctx context.Context, first bool) (int64, error) {
 	if !first {
 		last, err := s.lastNumber(ctx)
 		return last + 1, err
@@ -195,8 +203,8 @@ func (s numbers) orderLast(ctx context.Context, items []*item) ([]bson.D, error)
 	}
 	fields := make([]bson.D, len(items))
 	for i := range items {
-		at := last + 1 + int64(i)
-		fields[i] = expr.D(s.o.LeftField, at, s.o.RightField, at)
+		number := last + 1 + int64(i)
+		fields[i] = expr.D(s.o.LeftField, number, s.o.RightField, number)
 	}
 	return fields, nil
 }

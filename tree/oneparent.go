@@ -52,63 +52,62 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 		run = s.atomically
 	}
 	return run(ctx, func(ctx context.Context) error {
-		p, err := s.placeNew(ctx, pos)
+		found, due, err := s.findPosition(ctx, pos)
 		if err != nil {
 			return err
 		}
-		order, room, err := s.orderAt(ctx, p)
+		order, room, err := s.orderAt(ctx, found)
 		if err != nil {
 			return err
 		}
-		marked := p.parent
-		if s.numbered { // holdParent has only read the parent: it has no mark, and does not count the child yet
-			marked, room = nil, append(s.changeChildCount(p.parent, 1), room...)
-		}
-		if err := s.write(ctx, room...); err != nil {
+		if err := s.write(ctx, append(due, room...)...); err != nil {
 			return err
 		}
-		return s.insertUnder(ctx, d.with(s.fieldsInOrder(p.parent, order)), marked)
+		return s.insertUnder(ctx, d.with(s.fieldsInOrder(found.parent, order)), found.parent)
 	})
 }
 
-// placeNew reads the parent of a new node, and the sibling that the position names.
-func (s oneParent) placeNew(ctx context.Context, pos position) (p placement, err error) {
-	p.position = pos
+// findPosition reads the nodes of a position for a new node. It holds the parent, and returns the writes that are due: see
+// holdParent.
+func (s oneParent) findPosition(ctx context.Context, pos position) (found foundPosition, due []mongo.WriteModel, err error) {
+	found.position = pos
 	if pos.kind == atRoot {
-		return p, nil
+		return found, nil, nil
 	}
 	if !pos.sibling() {
-		if p.parent, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
-			return p, err
+		if found.parent, due, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+			return found, nil, err
 		}
-		p.anchor = *p.parent
-		return p, nil
+		found.anchor = *found.parent
+		return found, due, nil
 	}
-	if p.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
-		return p, err
+	if found.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+		return found, nil, err
 	}
-	if err := s.checkNotBare(p.anchor); err != nil {
-		return p, err
+	if err := s.checkNotBare(found.anchor); err != nil {
+		return found, nil, err
 	}
-	if match := s.parentMatch(p.anchor); match != nil {
-		p.parent, err = s.holdParent(ctx, match, s.orphaned(p.anchor))
+	if match := s.parentMatch(found.anchor); match != nil {
+		found.parent, due, err = s.holdParent(ctx, match, s.orphaned(found.anchor))
 	}
-	return p, err
+	return found, due, err
 }
 
-// holdParent reads a parent for a new node by a write, so that nobody moves or deletes it, unless every write takes the lock.
-func (s oneParent) holdParent(ctx context.Context, match bson.D, absent error) (*node, error) {
-	var n node
-	var err error
+// holdParent reads a parent for a new node by touch, so that nobody moves or deletes it. In NestedSets the lock sees to
+// that. There it only reads, and the write that counts the child is still due.
+func (s oneParent) holdParent(ctx context.Context, match bson.D, absent error) (parent *node, due []mongo.WriteModel, err error) {
 	if s.numbered {
-		n, err = s.findOne(ctx, match, absent)
-	} else {
-		n, err = s.touch(ctx, match, absent)
+		n, err := s.findOne(ctx, match, absent)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &n, s.changeChildCount(&n, 1), s.checkSound(n)
 	}
+	n, err := s.touch(ctx, match, absent)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &n, s.checkSound(n)
+	return &n, nil, s.checkSound(n)
 }
 
 // move sends one command: the writes that make room have to come first.
@@ -134,7 +133,7 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 		if err := s.checkNoCycle(ctx, x, parent); err != nil {
 			return err
 		}
-		order, room, err := s.orderAt(ctx, placement{pos, anchor, parent, &x})
+		order, room, err := s.orderAt(ctx, foundPosition{pos, anchor, parent, &x})
 		if err != nil {
 			return err
 		}

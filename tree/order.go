@@ -26,8 +26,9 @@ const (
 type siblingOrder interface {
 	// checkNumbered refuses a node with numbers that do not tell where it is.
 	checkNumbered(n node) error
-	// orderAt returns the fields that order a node among its siblings, and the writes to other nodes that make room.
-	orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error)
+	// orderAt returns the fields that order a node among its siblings, and the writes to other nodes that make room. By
+	// numbers it also refuses a cycle.
+	orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error)
 	// afterDelete returns the writes that order the children of a deleted node under its heir, or as roots. It also
 	// closes the gap of the node.
 	afterDelete(ctx context.Context, d deletion) ([]mongo.WriteModel, error)
@@ -58,32 +59,32 @@ func (s gaps) auditNumbers(*engine, node, []node) []finding         { return nil
 
 // orderAt lets a move write to the new parent, too. Insertions under it choose orders without the lock, and must
 // conflict with this one.
-func (s gaps) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
+func (s gaps) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error) {
 	if s.o.OrderField == "" {
 		return nil, nil, nil
 	}
-	var at int64
-	if p.sibling() {
-		at, room, err = s.orderBeside(ctx, p)
+	var order int64
+	if pos.sibling() {
+		order, room, err = s.orderBeside(ctx, pos)
 	} else {
-		at, err = s.orderUnder(ctx, p)
+		order, err = s.orderUnder(ctx, pos)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.moving != nil {
-		room = append(room, s.touched(p.parent)...)
+	if pos.moving != nil {
+		room = append(room, s.touches(pos.parent)...)
 	}
-	return expr.D(s.o.OrderField, at), room, nil
+	return expr.D(s.o.OrderField, order), room, nil
 }
 
 // orderUnder is a gap after the last sibling, or before the first.
-func (s gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
+func (s gaps) orderUnder(ctx context.Context, pos foundPosition) (int64, error) {
 	direction, out := -1, int64(orderGap)
-	if p.first {
+	if pos.first {
 		direction, out = 1, -orderGap
 	}
-	edge, err := s.edge(ctx, p, direction, anyNumber)
+	edge, err := s.edge(ctx, pos, direction, anyNumber)
 	if err != nil || edge.raw == nil {
 		return 0, err
 	}
@@ -93,16 +94,16 @@ func (s gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
 // orderBeside is in the middle between the anchor and the next sibling, or one gap from the anchor if it has no
 // neighbour there. If there is no room, all siblings after the new place move up by one gap; room is that write, which
 // has to come first.
-func (s gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mongo.WriteModel, err error) {
-	if err := s.checkWhole(p.anchor); err != nil {
+func (s gaps) orderBeside(ctx context.Context, pos foundPosition) (order int64, room []mongo.WriteModel, err error) {
+	if err := s.checkWhole(pos.anchor); err != nil {
 		return 0, nil, err
 	}
-	anchor := p.anchor.order
+	anchor := pos.anchor.order
 	direction, beyond, moves := 1, "$gt", "$gt"
-	if p.kind == beforeSibling { // the anchor itself makes room
+	if pos.kind == beforeSibling { // the anchor itself makes room
 		direction, beyond, moves = -1, "$lt", "$gte"
 	}
-	next, err := s.edge(ctx, p, direction, expr.Op(beyond, anchor))
+	next, err := s.edge(ctx, pos, direction, expr.Op(beyond, anchor))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -115,7 +116,7 @@ func (s gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 	}
 	low, high := min(anchor, other), max(anchor, other)
 	if high-low < 2 {
-		after := append(s.siblingsMatch(p.parent), expr.Element(s.o.OrderField, expr.D(moves, anchor)))
+		after := append(s.siblingsMatch(pos.parent), expr.Element(s.o.OrderField, expr.D(moves, anchor)))
 		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(s.o.OrderField, int64(orderGap))))}
 		high += orderGap
 	}
@@ -156,10 +157,10 @@ func hasRoom(v bson.RawValue) bool {
 
 // edge returns the first sibling with an order within bounds, or a node without raw. The node that moves does not
 // count.
-func (s gaps) edge(ctx context.Context, p placement, direction int, bounds bson.D) (node, error) {
-	match := append(s.siblingsMatch(p.parent), expr.Element(s.o.OrderField, bounds))
-	if p.moving != nil {
-		match = append(match, expr.Element(s.o.IDField, expr.Op("$ne", p.moving.id)))
+func (s gaps) edge(ctx context.Context, pos foundPosition, direction int, bounds bson.D) (node, error) {
+	match := append(s.siblingsMatch(pos.parent), expr.Element(s.o.OrderField, bounds))
+	if pos.moving != nil {
+		match = append(match, expr.Element(s.o.IDField, expr.Op("$ne", pos.moving.id)))
 	}
 	return s.findOne(ctx, match, nil, s.o.OrderField, direction)
 }
@@ -196,7 +197,7 @@ func (s gaps) roomForChildren(d deletion, width int64) (models []mongo.WriteMode
 		after := append(s.siblingsMatch(d.heir), expr.Element(s.o.OrderField, expr.Op("$gt", d.x.order)))
 		models = append(models, update(after, expr.Op("$inc", expr.D(s.o.OrderField, width))))
 	}
-	return append(models, s.touched(d.heir)...)
+	return append(models, s.touches(d.heir)...)
 }
 
 // orderAfterRoots is a gap after the last root, or the order of x if there is none.
@@ -215,18 +216,18 @@ func (s gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	if field == "" {
 		return fields, nil
 	}
-	at, seen := bson.A{}, map[string]bool{}
+	refs, seen := bson.A{}, map[string]bool{}
 	for _, it := range items {
 		if k := key(it.parentID); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
 			seen[k] = true
 			if it.parent == nil {
-				at = append(at, s.rootRefs()...)
+				refs = append(refs, s.rootRefs()...)
 			} else {
-				at = append(at, s.refTo(it.parent))
+				refs = append(refs, s.refTo(it.parent))
 			}
 		}
 	}
-	last, err := s.findOne(ctx, expr.D(s.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
+	last, err := s.findOne(ctx, expr.D(s.refField, expr.Op("$in", refs), field, anyNumber), nil, field, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -246,8 +247,8 @@ func (s gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 
 // orderOf is the order of a node among its siblings. A node without a whole number comes last.
 func (s *store) orderOf(n node) int64 {
-	if at, ok := integral(s.field(n.raw, s.order)); ok {
-		return at
+	if order, ok := integral(s.field(n.raw, s.order)); ok {
+		return order
 	}
 	return math.MaxInt64
 }
@@ -264,12 +265,12 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	slices.SortStableFunc(siblings, func(a, b node) int { return cmp.Compare(s.orderOf(a), s.orderOf(b)) })
 	start, next := 0, int64(0) // from where on, and with what number
 	for start < len(siblings) && s.orderOf(siblings[start]) != math.MaxInt64 {
-		at := s.orderOf(siblings[start])
-		if at < -orderMax || at > orderMax || start > 0 && at == s.orderOf(siblings[start-1]) {
+		order := s.orderOf(siblings[start])
+		if order < -orderMax || order > orderMax || start > 0 && order == s.orderOf(siblings[start-1]) {
 			start, next = 0, 0
 			break
 		}
-		start, next = start+1, at+orderGap
+		start, next = start+1, order+orderGap
 	}
 	if rest := int64(len(siblings) - start); rest > 0 && next > orderMax-rest*orderGap { // no room for those without a number
 		start, next = 0, 0

@@ -8,15 +8,15 @@ type positionKind int
 // Position says where Insert, Move and Load put a node. Make one with Tree.AsRoot, Under, Before or After. The zero value
 // is AsRoot.
 type Position[ID any] struct {
-	at  position
-	err error
+	position position
+	err      error
 }
 
 // First puts the node before its siblings instead of after them. It needs ordered siblings. Without them, as for the
 // roots of ChildReferences, the call that gets the Position returns mongopatterns.ErrInvalid. First has no effect on
 // Before and After.
 func (p Position[ID]) First() Position[ID] {
-	p.at.first = !p.at.sibling()
+	p.position.first = !p.position.sibling()
 	return p
 }
 
@@ -38,11 +38,18 @@ func (t *Tree[ID, T]) position(kind positionKind, id ID) Position[ID] {
 	return Position[ID]{position{kind: kind, anchorID: anchorID}, err}
 }
 
-// position is a Position without its type parameter.
+// position is a Position without its type parameter: what a call asks for. foundPosition is one whose nodes were read.
 type position struct {
 	kind     positionKind
 	anchorID bson.RawValue // of the node that the position names: the parent or a sibling
 	first    bool
+}
+
+type foundPosition struct {
+	position
+	anchor node  // without raw for a root
+	parent *node // nil for a root
+	moving *node // the node that moves there, nil for a new one
 }
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
@@ -69,12 +76,4 @@ func positionUnder(parent bson.RawValue) position {
 		return position{}
 	}
 	return position{kind: underParent, anchorID: parent}
-}
-
-// placement is a position with the nodes that Insert and Move have read for it.
-type placement struct {
-	position
-	anchor node  // without raw for a root
-	parent *node // nil for a root
-	moving *node // the node that moves there, nil for a new one
 }

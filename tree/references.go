@@ -290,7 +290,7 @@ func (s references) orphaned(n node) error {
 func (s references) checkNoCycle(ctx context.Context, x node, parent *node) error {
 	var below bool
 	switch {
-	case parent == nil || s.numbered: // numbers.swap finds a cycle by the numbers
+	case parent == nil || s.numbered: // for numbers see numbers.checkOutside
 		return nil
 	case !s.inherits:
 		return s.searchCycle(ctx, s, x, *parent)

@@ -243,17 +243,21 @@ func idsOf(nodes []node) []bson.RawValue {
 // conflicts with this one, and returns the node. The write counts the child that is to come, or else sets the mark of
 // package hold, which insertUnder removes.
 func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
-	mark := s.childCountBy(1)
-	if mark == nil {
-		mark = hold.Mark
+	change := s.childCountBy(1)
+	if change == nil {
+		change = hold.Mark
 	}
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
-	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, mark, opts)), absent)
+	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), absent)
 }
 
-// touched are two writes to a node, if there is one, that together change nothing, but conflict with an insertion under it.
+// marksParents reports whether touch has left the mark on the parent of a new node. It has not where it counts children,
+// nor in NestedSets, where the lock holds the parent.
+func (s *store) marksParents() bool { return s.o.ChildCountField == "" && !s.numbered }
+
+// touches are two writes to a node, if there is one, that together change nothing, but conflict with an insertion under it.
 // They are those of package hold, unless there is a child count: then a validator may refuse any other field.
-func (s *store) touched(n *node) []mongo.WriteModel {
+func (s *store) touches(n *node) []mongo.WriteModel {
 	switch {
 	case n == nil:
 		return nil
@@ -287,11 +291,11 @@ func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
 	return err
 }
 
-// insertUnder inserts a document and removes the mark of touch from its parent, in one command of two updates. The
-// insertion is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error,
-// as it is for an insert. With a ChildCountField there is no mark to remove.
-func (s *store) insertUnder(ctx context.Context, d newDocument, marked *node) error {
-	if marked == nil || s.o.ChildCountField != "" {
+// insertUnder inserts a document, and in the same command removes the mark from its parent if there is one. For that the
+// insertion is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error, as it
+// is for an insert.
+func (s *store) insertUnder(ctx context.Context, d newDocument, parent *node) error {
+	if parent == nil || !s.marksParents() {
 		_, err := fault.One(s.primary.InsertOne(ctx, d.doc))
 		return err
 	}
@@ -300,7 +304,7 @@ func (s *store) insertUnder(ctx context.Context, d newDocument, marked *node) er
 		match = append(match, expr.Element("_id", equal(valueIn(d.doc, "_id"))))
 	}
 	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(d.doc).SetUpsert(true),
-		mongo.NewUpdateOneModel().SetFilter(s.idMatch(marked.id)).SetUpdate(hold.Unmark))
+		mongo.NewUpdateOneModel().SetFilter(s.idMatch(parent.id)).SetUpdate(hold.Unmark))
 }
 
 // deleteOne deletes a node and returns its tree fields. It is safe to delete first and then look for children:
