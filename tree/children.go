@@ -45,12 +45,6 @@ func (s *lists) down(id any, depth int, self bool) mongo.Pipeline {
 	return s.graphDown(id, graphSearch{start: start, from: s.o.ChildrenField, to: s.o.IDField, depth: depth, only: noPatternMatch(s.o.ChildrenField)}, self)
 }
 
-// withPatterns finds all nodes below a node, and others where a list contains a regular expression. Cascade needs
-// all of them: listedBelow removes the others.
-func (s *lists) withPatterns(id any) mongo.Pipeline {
-	return s.graphDown(id, graphSearch{start: expr.Field(s.o.ChildrenField), from: s.o.ChildrenField, to: s.o.IDField}, true)
-}
-
 // referenced yields the nodes that the lists of matching nodes name, in their order.
 func (s *lists) referenced(match bson.D) mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
@@ -57,9 +58,12 @@ func sameNodes(a, b *core) bool {
 // agree refuses two trees of one collection if to writes a field that from reads with another meaning: a conversion
 // would destroy its own source. An order, or a parent, that both store in the same field is fine.
 func agree(from, to *core) error {
-	for _, f := range append(to.fields, to.order, to.o.ChildCountField) {
-		read := f != "" && (f == from.refField || f == from.order)
-		if read && !(f == from.order && f == to.order) && !(f == from.refField && f == to.refField && sameReferences(from, to)) {
+	for _, f := range slices.Concat(to.fields, []string{to.order, to.o.ChildCountField}) {
+		switch {
+		case f == "" || f != from.refField && f != from.order: // from does not read it
+		case f == from.order && f == to.order:
+		case f == from.refField && f == to.refField && sameReferences(from, to):
+		default:
 			return fault.Invalid("the field %s has one meaning in the old tree and another in the new one", f)
 		}
 	}

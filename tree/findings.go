@@ -151,7 +151,7 @@ func (e *engine) misplaced(n node, at *place) finding {
 		if at.lost == malformed {
 			kind = mongopatterns.WrongField
 		}
-		return e.makesRoot(n, e.problem(kind, n, e.from.refField, at.lost))
+		return e.rootFinding(n, e.problem(kind, n, e.from.refField, at.lost))
 	}
 	p := e.problem(Cycle, n, e.from.refField, fmt.Sprintf("one of %d", len(at.cycle.places)))
 	if at.cycle.entered {
@@ -160,13 +160,13 @@ func (e *engine) misplaced(n node, at *place) finding {
 		return f
 	}
 	if at == at.cycle.places[0] {
-		return e.makesRoot(n, p)
+		return e.rootFinding(n, p)
 	}
 	return findingOf(n, p)
 }
 
-// makesRoot is a finding that is repaired by making a root of the node.
-func (e *engine) makesRoot(n node, p mongopatterns.Problem) finding {
+// rootFinding is the finding of a problem that is solved by making a root of the node.
+func (e *engine) rootFinding(n node, p mongopatterns.Problem) finding {
 	f := findingOf(n, p, e.from.makeRoot(n)...)
 	f.remedy = newRoot
 	return f

@@ -109,7 +109,7 @@ func (s numbers) newRanges(nodes []node) []span {
 	}
 	for _, n := range pieces {
 		if !n.child && n.up != n.id {
-			number(n.at)
+			number(n.index)
 		}
 	}
 	return ranges

@@ -52,7 +52,7 @@ func (s *store) noParent(v bson.RawValue) bool {
 	return isNull(v) || s.rootParent.Type != 0 && same(v, s.rootParent)
 }
 
-// rootParents are the values that the ParentField of a root can have, and anyParent matches all other values.
+// rootParents are the values that the ParentField of a root can have.
 func (s *store) rootParents() bson.A {
 	if s.rootParent.Type == 0 {
 		return bson.A{nil}
@@ -60,6 +60,7 @@ func (s *store) rootParents() bson.A {
 	return bson.A{nil, s.rootParent}
 }
 
+// anyParent is the condition that the ParentField names a parent.
 func (s *store) anyParent() any {
 	if s.rootParent.Type == 0 {
 		return expr.Op("$ne", nil)

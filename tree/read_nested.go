@@ -76,17 +76,17 @@ func (t *Tree[ID, T]) subtree(ctx context.Context, id ID, maxDepth int) (*Node[T
 	if err != nil {
 		return nil, raw, err
 	}
-	at := slices.IndexFunc(all.pieces, func(n piece) bool { return n.id == key(raw) })
-	if at < 0 {
+	i := slices.IndexFunc(all.pieces, func(n piece) bool { return n.id == key(raw) })
+	if i < 0 {
 		return nil, raw, nil
 	}
-	top := all.pieces[at]
+	top := all.pieces[i]
 	if top.bare { // in ChildReferences its parent may list it
 		if err := t.c.checkWay(ctx, raw, 1, true); err != nil {
 			return nil, raw, err
 		}
 	}
-	root := all.nodes[top.at]
+	root := all.nodes[top.index]
 	if all.several || top.child { // otherwise there is no cycle
 		root.cutCycles(map[*Node[T]]bool{})
 	}
@@ -123,7 +123,7 @@ func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) 
 		if !n.root || n.child {
 			continue
 		}
-		root := all.nodes[n.at]
+		root := all.nodes[n.index]
 		if all.several {
 			root.cutCycles(above)
 		}
@@ -134,7 +134,7 @@ func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) 
 
 // nested is documents that were read and nested.
 type nested[T any] struct {
-	pieces  []piece // at is the offset in nodes
+	pieces  []piece // index is that in nodes
 	nodes   []*Node[T]
 	several bool // a node has more than one parent, so that there may be a cycle
 }
@@ -177,13 +177,13 @@ type piece struct {
 	root    bool // it names no parent
 	child   bool // a node among the pieces is its parent
 	bare    bool
-	at      int // the offset in the caller's slice
+	index   int // in the caller's slice
 }
 
 // pieceOf makes the piece of a node; up and broken are the results of parent. A bare node gets the parent that its
 // field names, so that Forest shows it.
-func (s *store) pieceOf(n, up node, broken string, at int) piece {
-	p := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), at: at}
+func (s *store) pieceOf(n, up node, broken string, index int) piece {
+	p := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), index: index}
 	for _, id := range n.children {
 		p.listed = append(p.listed, key(id))
 	}
@@ -209,7 +209,7 @@ func (s *store) assemble(pieces []piece, join func(parent, child int)) {
 	}
 	put := func(parent, child int) {
 		pieces[child].child = true
-		join(pieces[parent].at, pieces[child].at)
+		join(pieces[parent].index, pieces[child].index)
 	}
 	for i, n := range pieces {
 		for _, id := range n.listed {

@@ -60,15 +60,14 @@ func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err erro
 	if err != nil {
 		return nil, err
 	}
-	bare := false // of the node itself, which comes last
-	all, err := readUp(ctx, t.c.runFrom(raw, t.c.ancestors), func(cur *mongo.Cursor) (v T, err error) {
-		bare = t.c.isBare(cur.Current)
-		return v, cursor.Into(cur, &v)
+	all, err := readUp(ctx, t.c.runFrom(raw, t.c.ancestors), func(cur *mongo.Cursor) (v T, bare bool, err error) {
+		err = cursor.Into(cur, &v)
+		return v, t.c.isBare(cur.Current), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return all[:len(all)-1], t.c.checkWay(ctx, raw, len(all), bare)
+	return all[:len(all)-1], nil
 }
 
 // encodeStages encodes the stages of a pipeline after the first, which names the node. runFrom puts that in front
@@ -94,32 +93,37 @@ func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) wayUp {
 		b.Value(strconv.Itoa(i+1), stage)
 	}
 	p := expr.Stages(b.Done())
-	return wayUp{c.store, id, func(ctx context.Context) (*mongo.Cursor, error) {
+	return wayUp{c, id, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, p, options.Aggregate().SetBatchSize(math.MaxInt32))
 	}}
 }
 
-// wayUp is a read of a node and its ancestors.
+// wayUp is a read of a node and its ancestors, the node last.
 type wayUp struct {
-	*store
+	*core
 	id   bson.RawValue
 	open opener
 }
 
-// readUp reads a way up. If it is empty, there is no such node.
-func readUp[V any](ctx context.Context, w wayUp, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
+// readUp reads a way up. If it is empty, there is no such node, and if the node is not adopted, it may be too short. read
+// decodes a node, and reports whether it is bare.
+func readUp[V any](ctx context.Context, w wayUp, read func(cur *mongo.Cursor) (v V, bare bool, err error)) (all []V, err error) {
+	lastIsBare := false
 	for cur, err := range cursor.Each(ctx, w.open) {
 		if err != nil {
 			return nil, err
 		}
-		v, err := read(cur)
+		v, bare, err := read(cur)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, v)
+		all, lastIsBare = append(all, v), bare
 	}
 	if len(all) == 0 {
 		return nil, w.missing(w.id)
+	}
+	if err := w.checkWay(ctx, w.id, len(all), lastIsBare); err != nil {
+		return nil, err
 	}
 	return all, nil
 }
@@ -139,14 +143,12 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	}
 	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.idMatch(raw))}, t.c.up(1))
 	p = withoutDepth(p, expr.Op("$sort", expr.D(fieldDepth, -1)))
-	all, err := readUp(ctx, wayUp{t.c.store, raw, opening(t.c.coll, p)}, func(cur *mongo.Cursor) (v T, err error) {
+	all, err := readUp(ctx, wayUp{t.c, raw, opening(t.c.coll, p)}, func(cur *mongo.Cursor) (v T, bare bool, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
-		return v, cursor.Into(cur, &v)
+		err = cursor.Into(cur, &v)
+		return v, t.c.isBare(x.raw), err
 	})
 	if err != nil {
-		return none, err
-	}
-	if err := t.c.checkWay(ctx, raw, len(all), t.c.isBare(x.raw)); err != nil {
 		return none, err
 	}
 	if len(all) > 1 {
@@ -186,16 +188,14 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err e
 
 // ancestryByWay is ancestry where the node does not contain its ancestors.
 func (c *core) ancestryByWay(ctx context.Context, id bson.RawValue) (ids []bson.RawValue, err error) {
-	bare := false // of the node itself, which comes last
-	ids, err = readUp(ctx, c.runFrom(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
+	ids, err = readUp(ctx, c.runFrom(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, bool, error) {
 		doc := slices.Clone(cur.Current)
-		bare = doc.Lookup("bare").Boolean()
-		return doc.Lookup("id"), nil
+		return doc.Lookup("id"), doc.Lookup("bare").Boolean(), nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return ids[:len(ids)-1], c.checkWay(ctx, id, len(ids), bare)
+	return ids[:len(ids)-1], nil
 }
 
 // IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
@@ -227,21 +227,12 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 	if err != nil {
 		return nil, err
 	}
-	bare := false
-	all, err := readUp(ctx, t.c.runFrom(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
-		bare = cur.Current.Lookup("bare").Boolean()
+	return readUp(ctx, t.c.runFrom(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], bare bool, err error) {
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
 		}
 		crumb.ID, err = t.decode(cur.Current.Lookup("id"))
-		return crumb, err
+		return crumb, cur.Current.Lookup("bare").Boolean(), err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := t.c.checkWay(ctx, raw, len(all), bare); err != nil {
-		return nil, err
-	}
-	return all, nil
 }

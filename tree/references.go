@@ -198,16 +198,16 @@ func (s references) childrenByParent(ctx context.Context, nodes []node) ([][]nod
 	if err != nil {
 		return nil, err
 	}
-	out, at := make([][]node, len(nodes)), map[string]int{}
+	out, offsets := make([][]node, len(nodes)), map[string]int{}
 	for i, n := range nodes {
-		at[key(n.id)] = i
+		offsets[key(n.id)] = i
 		if s.o.SegmentField != "" {
-			at[s.refKey(n)] = i
+			offsets[s.refKey(n)] = i
 		}
 	}
 	for _, child := range found {
 		up, _ := s.parent(child)
-		if i, ok := at[s.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
+		if i, ok := offsets[s.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
 			out[i] = append(out[i], child)
 		}
 	}
