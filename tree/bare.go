@@ -33,9 +33,10 @@ func (s *store) bareExpr() any {
 	if s.derived == "" {
 		return expr.Literal(false)
 	}
-	conditions := bson.A{expr.Op("$eq", expr.Op("$type", expr.Field(s.derived)), "missing"), expr.Op("$gt", expr.Field(s.o.ParentField), nil)}
+	parent := expr.Field(s.o.ParentField)
+	conditions := bson.A{expr.Op("$eq", expr.Op("$type", expr.Field(s.derived)), "missing"), expr.Op("$gt", parent, nil)}
 	if s.rootParent.Type != 0 {
-		conditions = append(conditions, expr.Op("$ne", expr.Field(s.o.ParentField), expr.Literal(s.rootParent)))
+		conditions = append(conditions, expr.Op("$ne", parent, expr.Literal(s.rootParent)))
 	}
 	return expr.Op("$and", conditions...)
 }

@@ -27,9 +27,10 @@ func listsLayout(o Options) layout {
 // put before the result. It is kept in a field, because $unsetField does not belong to the stable API.
 func (s *lists) up(levels int) mongo.Pipeline {
 	id := s.o.IDField
+	search := graphSearch{start: expr.Field(id), from: id, to: s.o.ChildrenField, depth: levels, only: noPatternMatch(id), depthTo: fieldDepth}
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$set", expr.D(fieldSelf, expr.Var("ROOT"))),
-		s.graphLookup(graphSearch{start: expr.Field(id), from: id, to: s.o.ChildrenField, depth: levels, only: noPatternMatch(id), depthTo: fieldDepth}),
+		s.graphLookup(search),
 		expr.Op("$project", expr.D(fieldTree, expr.Op("$concatArrays", bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
 	}, unfold(
 		// The node itself has no depth, and its parents have 0.
@@ -42,7 +43,8 @@ func (s *lists) descendantsMatch(node, int) bson.D         { return nil }
 // down passes over a node with a regular expression in its list, which would lead to all nodes that match it.
 func (s *lists) down(id any, depth int, self bool) mongo.Pipeline {
 	start := expr.Filter(expr.Array(expr.Field(s.o.ChildrenField)), "c", expr.Op("$ne", expr.Op("$type", expr.Var("c")), "regex"))
-	return s.graphDown(id, graphSearch{start: start, from: s.o.ChildrenField, to: s.o.IDField, depth: depth, only: noPatternMatch(s.o.ChildrenField)}, self)
+	only := noPatternMatch(s.o.ChildrenField)
+	return s.graphDown(id, graphSearch{start: start, from: s.o.ChildrenField, to: s.o.IDField, depth: depth, only: only}, self)
 }
 
 // referenced yields the nodes that the lists of matching nodes name, in their order.

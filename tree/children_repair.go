@@ -35,7 +35,8 @@ func (s *lists) audit(e *engine, n node, at *place, children []node) (found []fi
 		found = append(found, findingOf(n, p, update(s.idMatch(n.id), expr.Op("$set", expr.D(f, right)))))
 	}
 	if at.unlisted && at.lost == "" && at.cycle == nil && e.mayMove { // for Adopt to repair
-		found = append(found, findingOf(n, e.problem(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it")))
+		detail := "not adopted: its parent " + text(n.parent) + " does not list it"
+		found = append(found, findingOf(n, e.problem(mongopatterns.WrongField, n, f, detail)))
 	}
 	if s.o.Graph || len(at.ups) < 2 {
 		return found

@@ -69,7 +69,8 @@ func (s *lists) parentForInsert(ctx context.Context, pos position) (parent bson.
 // pushUnread puts an ID into the list of a parent that was not read. The push does not match a bare one; if it
 // matches nothing, a read finds out why.
 func (s *lists) pushUnread(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
-	res, err := fault.Many(s.primary.BulkWrite(ctx, []mongo.WriteModel{s.pushTo(append(s.idMatch(parent), s.notBareMatch()...), offset, id)}))
+	push := s.pushTo(append(s.idMatch(parent), s.notBareMatch()...), offset, id)
+	res, err := fault.Many(s.primary.BulkWrite(ctx, []mongo.WriteModel{push}))
 	if err != nil || res.MatchedCount > 0 {
 		return err
 	}

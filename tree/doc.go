@@ -106,9 +106,10 @@
 // Any number of processes may write. A move, rename, delete, load or repair first increments a number in
 // the tree's document in Options.LockCollection. So two such calls conflict, and the second waits and
 // runs again on the result of the first. An insertion takes that lock in nested sets, as an
-// ordered root, and Before or After a sibling. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the
-// parent. That write changes the child count, the parent's children, or a field (__touch) that the same
-// transaction removes again; if a validator refuses unknown fields, set Options.ChildCountField.
+// ordered root, and Before or After a sibling. Otherwise it writes to its parent, so that it conflicts with a
+// move or deletion of the parent. That write changes the child count, the parent's children, or a field
+// (__touch) that the same transaction removes again; if a validator refuses unknown fields, set
+// Options.ChildCountField.
 //
 // Every call joins the transaction in its context. After an error from a call that writes, abort your
 // transaction. Transactions need a replica set. A read of several documents outside a transaction may mix

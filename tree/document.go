@@ -43,8 +43,8 @@ func (n node) width() int64 { return max(n.right-n.left, 1) / 2 }
 // parse reads the fields of the tree from a document. A field of the wrong type counts as missing.
 func (s *store) parse(raw bson.Raw) node {
 	n := node{raw: raw, id: raw.Lookup(s.o.IDField), segment: s.field(raw, s.o.SegmentField),
-		parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter, left: integer(s.field(raw, s.o.LeftField)), right: integer(s.field(raw, s.o.RightField)),
-		order: integer(s.field(raw, s.o.OrderField))}
+		parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter, order: integer(s.field(raw, s.o.OrderField)),
+		left: integer(s.field(raw, s.o.LeftField)), right: integer(s.field(raw, s.o.RightField))}
 	if s.kind == ChildReferences {
 		n.children = list(raw.Lookup(s.o.ChildrenField))
 	}

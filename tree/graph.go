@@ -33,7 +33,8 @@ func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) 
 }
 
 // relink changes one link of a graph, with the lock, by addLink or removeLink.
-func (c *core) relink(ctx context.Context, parent, child any, change func(s *lists, ctx context.Context, parent, child node) error) error {
+func (c *core) relink(ctx context.Context, parent, child any,
+	change func(s *lists, ctx context.Context, parent, child node) error) error {
 	l, ok := c.shape.(*lists)
 	if !ok || !c.o.Graph {
 		return fault.Invalid("Link and Unlink need Options.Graph")

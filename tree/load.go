@@ -201,10 +201,12 @@ func (c *core) itemsOf(ctx context.Context, batch []bson.Raw) (these items, err 
 		if stored[k] != nil || own[k] != nil {
 			continue
 		}
-		if it.parent = stored[p]; it.parent == nil && own[p] != nil {
+		switch {
+		case stored[p] != nil:
+			it.parent = stored[p]
+		case own[p] != nil:
 			it.parent = &own[p].node
-		}
-		if it.parent == nil && !isNull(it.parentID) {
+		case !isNull(it.parentID):
 			return these, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.parentID)))
 		}
 		derived += sizeOf(c.fieldsOf(it.parent, nil))

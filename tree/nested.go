@@ -80,12 +80,18 @@ func (s numbers) shift(stretches ...stretch) mongo.WriteModel {
 // give two nodes the same numbers.
 func (s numbers) checkNumbered(n node) error {
 	if n.left == 0 && n.right == 0 {
-		return s.about(n.id, fmt.Errorf("%w: it has no %s and %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.o.LeftField, s.o.RightField))
+		return s.about(n.id, fmt.Errorf("%w: it has no %s and %s, run Adopt or Repair",
+			mongopatterns.ErrNotAdopted, s.o.LeftField, s.o.RightField))
 	}
 	if n.left < 1 || n.right <= n.left {
-		return s.about(n.id, fmt.Errorf("%s is %d and %s is %d, run Repair", s.o.LeftField, n.left, s.o.RightField, n.right))
+		return s.about(n.id, fmt.Errorf("%s, run Repair", s.rangeText(n)))
 	}
 	return nil
+}
+
+// rangeText is the range of a node for an error.
+func (s numbers) rangeText(n node) string {
+	return fmt.Sprintf("%s is %d and %s is %d", s.o.LeftField, n.left, s.o.RightField, n.right)
 }
 
 // orderAt gives a new node two numbers, and everything from there on moves by 2. A node that moves keeps its range for now:
@@ -189,7 +195,7 @@ func (s numbers) afterDelete(ctx context.Context, d deletion) ([]mongo.WriteMode
 func (s numbers) afterCascade(x node, deleted int64) ([]mongo.WriteModel, error) {
 	width := x.right - x.left + 1
 	if deleted != width/2 {
-		return nil, s.about(x.id, fmt.Errorf("%s is %d and %s is %d, but this range has %d nodes, run Repair", s.o.LeftField, x.left, s.o.RightField, x.right, deleted))
+		return nil, s.about(x.id, fmt.Errorf("%s, but this range has %d nodes, run Repair", s.rangeText(x), deleted))
 	}
 	return []mongo.WriteModel{s.shift(stretch{x.right + 1, math.MaxInt64, -width})}, nil
 }

@@ -128,20 +128,24 @@ var anyNumber = expr.Op("$gte", math.Inf(-1))
 
 // checkOrder refuses a node with a number in the OrderField beside which none can be computed.
 func (s gaps) checkOrder(n node) error {
-	v := s.field(n.raw, s.o.OrderField)
-	if hasRoom(v) {
+	if hasRoom(s.field(n.raw, s.o.OrderField)) {
 		return nil
 	}
-	return s.about(n.id, fmt.Errorf("%w: %s is %s, which leaves no number beside it, run Repair", mongopatterns.ErrMalformed, s.o.OrderField, text(v)))
+	return s.badOrder(n, "leaves no number beside it")
 }
 
 // checkWhole also refuses a node with a fraction, beside which a whole number may lie on the wrong side.
 func (s gaps) checkWhole(n node) error {
-	v := s.field(n.raw, s.o.OrderField)
-	if f, ok := v.DoubleOK(); ok && f != math.Trunc(f) {
-		return s.about(n.id, fmt.Errorf("%w: %s is %s, which is no whole number, run Repair", mongopatterns.ErrMalformed, s.o.OrderField, text(v)))
+	if f, ok := s.field(n.raw, s.o.OrderField).DoubleOK(); ok && f != math.Trunc(f) {
+		return s.badOrder(n, "is no whole number")
 	}
 	return s.checkOrder(n)
+}
+
+// badOrder is the error for a node beside which none can be placed.
+func (s gaps) badOrder(n node, why string) error {
+	return s.about(n.id, fmt.Errorf("%w: %s is %s, which %s, run Repair",
+		mongopatterns.ErrMalformed, s.o.OrderField, text(s.field(n.raw, s.o.OrderField)), why))
 }
 
 // hasRoom is also true for what is not a number, which counts as 0 as if it were missing.

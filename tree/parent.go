@@ -15,7 +15,8 @@ import (
 type parentRefs struct{ *store }
 
 func parentLayout(o Options) layout {
-	return layout{fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, byParentField: true, descendantsFrom: fromQuery}
+	return layout{fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, byParentField: true,
+		descendantsFrom: fromQuery}
 }
 
 func (s parentRefs) parent(n node) (node, string)                   { return s.namedParent(n) }
@@ -120,5 +121,6 @@ func (s *store) upToNoID() bson.D {
 // parentDown passes over a node with a regular expression as its ID, which would lead to the children of others.
 func (s *store) parentDown(id any, depth int, self bool) mongo.Pipeline {
 	own := s.o.IDField
-	return s.graphDown(id, graphSearch{start: expr.Field(own), from: own, to: s.o.ParentField, depth: depth, only: noPatternMatch(own)}, self)
+	search := graphSearch{start: expr.Field(own), from: own, to: s.o.ParentField, depth: depth, only: noPatternMatch(own)}
+	return s.graphDown(id, search, self)
 }

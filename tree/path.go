@@ -151,7 +151,8 @@ func (s materializedPath) up(levels int) mongo.Pipeline {
 		return expr.D("case", expr.IsType(expr.Field(s.o.IDField), types...),
 			"then", expr.Op("$convert", expr.D("input", expr.Var("s"), "to", name, "onError", expr.Literal(bson.MinKey{}))))
 	}
-	id := expr.Op("$switch", expr.D("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
+	branches := bson.A{to("objectId", "objectId"), to("long", "int", "long")}
+	id := expr.Op("$switch", expr.D("branches", branches, "default", expr.Var("s")))
 	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(s.o.IDField)})
 	return s.upBy(expr.Op("$reverseArray", way), levels)
 }
@@ -160,21 +161,22 @@ func (s materializedPath) up(levels int) mongo.Pipeline {
 // segments, and those before it are its path. The node itself is not joined, because it may have no segment.
 func (s materializedPath) upBySegments(segments any, levels int) mongo.Pipeline {
 	sep, path, this := expr.Literal(s.o.PathDelimiter), expr.Var("value.path"), expr.Var("this")
+	// The path of a root may also be null.
+	paths := expr.Cond(expr.Op("$eq", path, sep), bson.A{sep, nil}, path)
 	above := expr.Reduce(segments, expr.D("path", sep, "way", bson.A{}), expr.D(
 		"path", expr.Op("$concat", path, this, sep),
-		// The path of a root may also be null.
-		"way", expr.Op("$concatArrays", bson.A{expr.D("path", expr.Cond(expr.Op("$eq", path, sep), bson.A{sep, nil}, path), "segment", this)},
-			expr.Var("value.way"))))
+		"way", expr.Op("$concatArrays", bson.A{expr.D("path", paths, "segment", this)}, expr.Var("value.way"))))
 	way := expr.Op("$concatArrays", bson.A{expr.D("path", expr.Field(s.o.PathField), "segment", expr.Field(s.o.SegmentField))},
 		expr.Let("up", above, expr.Var("up.way")))
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
+	match := s.inJoin(
+		expr.Element("$expr", expr.Op("$eq", expr.Field(s.o.SegmentField), expr.Var("segment"))),
+		expr.Element("$nor", bson.A{s.bareMatch(s.anyParent())}))
 	join := expr.D("from", s.coll.Name(), "localField", fieldRef+".path", "foreignField", s.o.PathField,
 		"let", expr.D("segment", expr.Field(fieldRef+".segment")),
-		"pipeline", bson.A{expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$eq", expr.Field(s.o.SegmentField), expr.Var("segment"))),
-			expr.Element("$nor", bson.A{s.bareMatch(s.anyParent())})))},
-		"as", fieldTree)
+		"pipeline", bson.A{expr.Op("$match", match)}, "as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$project", expr.D(fieldSelf, expr.Var("ROOT"), fieldRef, way)),

@@ -135,19 +135,20 @@ func (s references) children(id any) mongo.Pipeline {
 // siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
 // which all match then.
 func (s references) siblings(id any) mongo.Pipeline {
-	var among mongo.Pipeline
-	if match := s.notBareRootsMatch(); match != nil {
-		among = mongo.Pipeline{expr.Op("$match", match)}
-	}
-	self := mongo.Pipeline{expr.Op("$match", append(append(s.idMatch(id), s.noArrayMatch(s.refField)...), s.notBareRootsMatch()...))}
-	local := s.refField
+	notBare := s.notBareRootsMatch()
+	p, local := mongo.Pipeline{expr.Op("$match", slices.Concat(s.idMatch(id), s.noArrayMatch(s.refField), notBare))}, s.refField
 	if roots := s.rootRefs(); len(roots) > 1 {
 		local = fieldRef
 		ref := expr.IfNull(expr.Field(s.refField), nil)
-		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", ref, expr.Literal(roots)), expr.Literal(roots), bson.A{ref}))))
+		isRoot := expr.Op("$in", ref, expr.Literal(roots))
+		p = append(p, expr.Op("$set", expr.D(local, expr.Cond(isRoot, expr.Literal(roots), bson.A{ref}))))
 	}
-	return slices.Concat(self, mongo.Pipeline{s.lookup(local, s.refField, append(among, s.inOrder()...)...)},
-		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(s.o.IDField, expr.Op("$ne", id)))})
+	stages := s.inOrder()
+	if notBare != nil {
+		stages = append(mongo.Pipeline{expr.Op("$match", notBare)}, stages...)
+	}
+	others := mongo.Pipeline{expr.Op("$match", expr.D(s.o.IDField, expr.Op("$ne", id)))}
+	return slices.Concat(append(p, s.lookup(local, s.refField, stages...)), unfold(), others)
 }
 
 // leaves looks for children of every node unless there are counts.
