@@ -10,14 +10,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare.
-//
-// b.children are the nodes that name a node of the batch as their parent. A child with an array leaves b.children if a
-// list has it, because it stays there. If none has it, old code may have replaced the parent, which then lost its list, and
-// the child returns to it, unless the parent is new and so has lost none.
-//
-// A bare node leaves all lists but that of the parent that it names: old code may have deleted it and inserted it
-// elsewhere. If that parent has an array, the node is pushed to it; otherwise it gets the node with its own array.
+// prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare. It reads the children, which
+// are the nodes that name a node of the batch as their parent, and leaves those in b that the new lists get.
 //
 // stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
 // A push would give it an array, and so leave it, wrongly, in the list that contains it.
@@ -35,16 +29,22 @@ func (s *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found
 		return nil, stale, err
 	}
 	for i, n := range b.nodes {
-		by := listing[key(n.id)]
-		isNew := !isNull(n.parent) && len(by) == 0
-		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
-			return s.hasArray(child) && (isNew || len(listing[key(child.id)]) > 0)
-		})
+		b.children[i] = s.childrenToList(n, b.children[i], listing)
 		if at := b.places[i]; !at.adopted && len(at.ups) == 1 {
-			found = append(found, s.relist(e, n, at.ups[0], by)...)
+			found = append(found, s.relist(e, n, at.ups[0], listing[key(n.id)])...)
 		}
 	}
 	return found, false, nil
+}
+
+// childrenToList returns those of the children that name n which a list of n gets. A child with an array stays in the list
+// that has it. If none has it, old code may have replaced n, which then lost its list, and the child returns to it, unless n
+// is new and so has lost none.
+func (s *lists) childrenToList(n node, children []node, listing map[string][]node) []node {
+	isNew := !isNull(n.parent) && len(listing[key(n.id)]) == 0
+	return slices.DeleteFunc(children, func(child node) bool {
+		return s.hasArray(child) && (isNew || len(listing[key(child.id)]) > 0)
+	})
 }
 
 // addUnadopted adds to a batch the nodes above it that are not adopted, so that whole ways are written at once. A node with
@@ -119,7 +119,8 @@ func (s *lists) readListing(ctx context.Context, b *batch) (listing map[string][
 	return listing, false, nil
 }
 
-// relist moves a node from the lists of the nodes by to that of its parent, if the parent has one already.
+// relist removes a node from the lists of the nodes by, except that of its parent: old code may have deleted the node and
+// inserted it elsewhere. If the parent has an array already, the node is pushed to it; otherwise it comes with that array.
 func (s *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 	f, listed := findingOf(n, e.problem(mongopatterns.WrongField, n, "", "")), false
 	for _, p := range by {

@@ -188,9 +188,9 @@ func (s *lists) parentListing(nodes []node, anchor node) (*node, error) {
 	return nil, errUnordered
 }
 
-// checkNoCycle refuses to put x under n if n is x or lies below x.
-func (s *lists) checkNoCycle(ctx context.Context, x, n node) error {
-	return s.searchCycle(ctx, s, x, n)
+// checkNoCycle refuses to put x under a parent that is x or lies below x.
+func (s *lists) checkNoCycle(ctx context.Context, x, parent node) error {
+	return s.searchCycle(ctx, s, x, parent)
 }
 
 // push is the write that inserts ids into the list of a parent at an offset, -1 for the end.
