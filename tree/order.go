@@ -84,11 +84,11 @@ func (s gaps) orderUnder(ctx context.Context, pos foundPosition) (int64, error) 
 	if pos.first {
 		direction, out = 1, -orderGap
 	}
-	edge, err := s.edge(ctx, pos, direction, anyNumber)
-	if err != nil || edge.raw == nil {
+	outermost, err := s.siblingWith(ctx, pos, anyNumber, direction)
+	if err != nil || outermost.raw == nil {
 		return 0, err
 	}
-	return edge.order + out, s.checkOrder(edge)
+	return outermost.order + out, s.checkOrder(outermost)
 }
 
 // orderBeside is in the middle between the anchor and the next sibling, or one gap from the anchor if it has no
@@ -103,7 +103,7 @@ func (s gaps) orderBeside(ctx context.Context, pos foundPosition) (order int64, 
 	if pos.kind == beforeSibling { // the anchor itself makes room
 		direction, beyond, moves = -1, "$lt", "$gte"
 	}
-	next, err := s.edge(ctx, pos, direction, expr.Op(beyond, anchor))
+	next, err := s.siblingWith(ctx, pos, expr.Op(beyond, anchor), direction)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -159,9 +159,9 @@ func hasRoom(v bson.RawValue) bool {
 	return v.Type != bson.TypeDecimal128
 }
 
-// edge returns the first sibling with an order within bounds, or a node without raw. The node that moves does not
-// count.
-func (s gaps) edge(ctx context.Context, pos foundPosition, direction int, bounds bson.D) (node, error) {
+// siblingWith returns the first sibling with an order within bounds, in a direction, or a node without raw. The node that
+// moves does not count.
+func (s gaps) siblingWith(ctx context.Context, pos foundPosition, bounds bson.D, direction int) (node, error) {
 	match := append(s.siblingsMatch(pos.parent), expr.Element(s.o.OrderField, bounds))
 	if pos.moving != nil {
 		match = append(match, expr.Element(s.o.IDField, expr.Op("$ne", pos.moving.id)))
@@ -176,15 +176,13 @@ func (s gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.Write
 	if field == "" || len(d.children) == 0 {
 		return nil, nil
 	}
-	low, high := d.children[0].order, d.children[0].order
 	for _, n := range append(slices.Clone(d.children), d.x) {
 		if err := s.checkOrder(n); err != nil {
 			return nil, err
 		}
 	}
-	for _, n := range d.children {
-		low, high = min(low, n.order), max(high, n.order)
-	}
+	byOrder := func(a, b node) int { return cmp.Compare(a.order, b.order) }
+	low, high := slices.MinFunc(d.children, byOrder).order, slices.MaxFunc(d.children, byOrder).order
 	first := d.x.order
 	if d.policy == mongopatterns.Promote {
 		models = s.roomForChildren(d, high-low)
