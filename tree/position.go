@@ -38,13 +38,14 @@ func (t *Tree[ID, T]) position(kind positionKind, id ID) Position[ID] {
 	return Position[ID]{position{kind: kind, anchorID: anchorID}, err}
 }
 
-// position is a Position without its type parameter: what a call asks for. foundPosition is one whose nodes were read.
+// position is a Position without its type parameter: what a call asks for.
 type position struct {
 	kind     positionKind
 	anchorID bson.RawValue // of the node that the position names: the parent or a sibling
-	first    bool
+	first    bool          // before the siblings
 }
 
+// foundPosition is a position with the nodes that were read for it.
 type foundPosition struct {
 	position
 	anchor node  // without raw for a root
