@@ -212,10 +212,10 @@ package tree
 //	| files | hold |
 //	|---|---|
 //	| `tree.go`, `options.go`, `store.go` | what New makes: `Tree`, `core`, and `store` with the reads and writes that all calls use |
-//	| `document.go`, `ids.go`, `segments.go` | what is parsed from a document and encoded for one; IDs; paths |
+//	| `document.go`, `ids.go`, `segments.go` | what is parsed from a document and encoded for one, IDs, paths |
 //	| `representation.go` | the interfaces between the calls and the five representations |
 //	| `parent.go`, `ancestors.go`, `path.go`, `nested.go` | four representations, in which a node names one parent |
-//	| `references.go`, `oneparent.go`, `order.go` | what these four have in common: reads, writes, the order of siblings |
+//	| `references.go`, `oneparent*.go`, `order.go` | what these four have in common: reads, writes, the order of siblings |
 //	| `children*.go`, `graph.go` | ChildReferences |
 //	| `bare.go`, `lock.go`, `levels.go`, `pipelines.go` | nodes of old code, the lock, reads level by level, stages |
 //	| `write.go`, `position.go`, `names.go`, `load.go`, `dump.go` | the calls that write, and Dump |
@@ -260,7 +260,7 @@ package tree
 //	| `up`, `above` | the nodes above, and their IDs where the node tells them | Ancestors, Parent; IsDescendant, the test for cycles |
 //	| `down`, `descendantsMatch` | the nodes below, as a pipeline and as a filter | Descendants, Subtree; filters, Cascade |
 //
-//     `oneParent` (`oneparent.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
+//     `oneParent` (`oneparent*.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
 //     Convert. So a Move is read in `oneparent.go` and in the `fieldsUnder` and `updatesBelow` of one more file: nothing
 //     for parent references, one update of the descendants' beginning for arrays and paths.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of

@@ -15,7 +15,7 @@ type place struct {
 	segment bson.RawValue // in to
 	node    node          // as it was read, until the place is connected
 	said    said
-	adopted bool // see markAdopted
+	adopted bool // before this run: see markAdopted
 
 	// The next step of the way up, set by resolveKnown and resolveRead.
 	begun    bool     // resolveKnown has run
@@ -86,7 +86,8 @@ func (e *engine) newPlace(n node) *place {
 	return at
 }
 
-// markAdopted lets a node stay where it is in to already. climb does not go above it.
+// markAdopted notes that a node has its path or its array in to already, and so stays where it is there. climb does not go
+// above it.
 func (e *engine) markAdopted(at *place, n node) {
 	at.adopted, at.asParent = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
 }
