@@ -17,7 +17,7 @@ type ancestorArray struct{ *store }
 // other.
 func ancestorsLayout(o Options) layout {
 	return layout{fields: []string{o.AncestorsField, o.ParentField}, extraIndex: []string{o.AncestorsField},
-		refField: o.ParentField, order: o.OrderField, keepsParent: true, derived: o.AncestorsField, inherits: true}
+		refField: o.ParentField, order: o.OrderField, byParentField: true, derived: o.AncestorsField, inherits: true}
 }
 
 func (s ancestorArray) parent(n node) (node, string) { return s.namedParent(n) }
@@ -27,16 +27,16 @@ func (s ancestorArray) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(s.o.AncestorsField, bson.A{}, s.o.ParentField, s.newRootParent())
 	}
-	return expr.D(s.o.AncestorsField, s.through(parent), s.o.ParentField, parent.id)
+	return expr.D(s.o.AncestorsField, s.ancestorsUnder(parent), s.o.ParentField, parent.id)
 }
 
-// through returns the ancestors that the children of n hold: those of n, and n itself. nil stands for no
-// parent.
-func (s ancestorArray) through(n *node) []bson.RawValue {
-	if n == nil {
+// ancestorsUnder returns the ancestors that the children of a parent hold: those of the parent, and the parent itself. A
+// root, for nil, has none.
+func (s ancestorArray) ancestorsUnder(parent *node) []bson.RawValue {
+	if parent == nil {
 		return []bson.RawValue{}
 	}
-	return append(s.above(*n, n.id), n.id)
+	return append(s.above(*parent, parent.id), parent.id)
 }
 
 func (s ancestorArray) updatesBelow(x, to node) []mongo.WriteModel {
@@ -50,12 +50,12 @@ func (s ancestorArray) handOver(x node, heir *node) []mongo.WriteModel {
 }
 
 // newAncestors is an expression for the array of a descendant of x, with another beginning up to and including x: that of
-// the children of n. It looks for x in each array, so that a wrong beginning is replaced too, and a second run changes
+// the children of parent. It looks for x in each array, so that a wrong beginning is replaced too, and a second run changes
 // nothing.
-func (s ancestorArray) newAncestors(x node, n *node) bson.D {
+func (s ancestorArray) newAncestors(x node, parent *node) bson.D {
 	f := expr.Field(s.o.AncestorsField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
-	return expr.Op("$concatArrays", expr.Literal(s.through(n)), rest)
+	return expr.Op("$concatArrays", expr.Literal(s.ancestorsUnder(parent)), rest)
 }
 
 func (s ancestorArray) setBelow(x node, fields bson.D) []mongo.WriteModel {
@@ -88,7 +88,7 @@ func (s *store) upBy(way any, levels int) mongo.Pipeline {
 // above gives a node that was not read the ancestors of its parent's children.
 func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 	if n.raw == nil {
-		return s.through(n.up)
+		return s.ancestorsUnder(n.up)
 	}
 	return append([]bson.RawValue{}, elements(n.raw.Lookup(s.o.AncestorsField))...)
 }

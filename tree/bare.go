@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"context"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -26,16 +25,17 @@ func (s *store) bareMatch(parent any) bson.D {
 }
 
 // notBareMatch matches the nodes that are not bare.
-func (s *store) notBareMatch() bson.D { return expr.Op("$nor", bson.A{s.bareMatch(s.aParent())}) }
+func (s *store) notBareMatch() bson.D { return expr.Op("$nor", bson.A{s.bareMatch(s.anyParent())}) }
 
 // bareExpr is isBare as an expression. A parent is whatever sorts after null, as missing sorts before it.
 func (s *store) bareExpr() any {
 	if s.derived == "" {
 		return expr.Literal(false)
 	}
-	conditions := bson.A{expr.Op("$eq", expr.Op("$type", expr.Field(s.derived)), "missing"), expr.Op("$gt", expr.Field(s.o.ParentField), nil)}
+	parent := expr.Field(s.o.ParentField)
+	conditions := bson.A{expr.Op("$eq", expr.Op("$type", expr.Field(s.derived)), "missing"), expr.Op("$gt", parent, nil)}
 	if s.rootParent.Type != 0 {
-		conditions = append(conditions, expr.Op("$ne", expr.Field(s.o.ParentField), expr.Literal(s.rootParent)))
+		conditions = append(conditions, expr.Op("$ne", parent, expr.Literal(s.rootParent)))
 	}
 	return expr.Op("$and", conditions...)
 }
@@ -72,44 +72,4 @@ func (s *store) withBareMatch(match bson.D, n node) bson.D {
 // childrenAndBareMatch is the filter for the children of a node, the bare ones too.
 func (s references) childrenAndBareMatch(n node) bson.D {
 	return s.withBareMatch(s.siblingsMatch(&n), n)
-}
-
-// bareMax bounds the bare nodes that Cascade reads, to find out whether they are below.
-const bareMax = 10_000
-
-// readForCascade reads a node that is to be deleted with all below it. Those are found by the derived field, so it
-// refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
-// looks for one that has its parent below x.
-func (s oneParent) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
-	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.bareMatch(s.aParent())}), bareMax+1)
-	if err != nil {
-		return x, err
-	}
-	if len(nodes) > bareMax {
-		return x, fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, bareMax, s.derived)
-	}
-	if x = pick(nodes, id); x.raw == nil {
-		return x, s.missing(id)
-	}
-	if err := s.checkDeletable(x); err != nil {
-		return x, err
-	}
-	var parents []bson.RawValue
-	for _, n := range nodes {
-		if !s.isBare(n.raw) {
-			continue
-		}
-		if same(n.parent, id) {
-			return x, s.notAdopted(n.id)
-		}
-		parents = append(parents, n.parent)
-	}
-	if len(parents) == 0 {
-		return x, nil
-	}
-	n, err := s.findOne(ctx, append(s.descendantsMatch(x, 0), expr.Element(s.o.IDField, anyOf(parents))), nil)
-	if err != nil || n.raw == nil {
-		return x, err
-	}
-	return x, s.about(n.id, fmt.Errorf("%w: a child has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.derived))
 }

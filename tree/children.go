@@ -13,8 +13,8 @@ import (
 
 // lists are ChildReferences: {_id, children: […]}. No node names a parent. The lists alone say where a node is, and
 // nothing is derived from them, so a move takes the node from one list and puts it into another. With
-// Options.Graph a node may be in several. The writes are in children_write.go, the parts of Check, Repair and Adopt in
-// children_repair.go.
+// Options.Graph a node may be in several. The writes are in children_write.go and graph.go, the parts of Check and Repair in
+// children_repair.go, and those of Adopt in children_adopt.go.
 type lists struct{ *store }
 
 // listsLayout takes the lists for the derived field too, because a node of old code has none.
@@ -27,9 +27,10 @@ func listsLayout(o Options) layout {
 // put before the result. It is kept in a field, because $unsetField does not belong to the stable API.
 func (s *lists) up(levels int) mongo.Pipeline {
 	id := s.o.IDField
+	search := graphSearch{start: expr.Field(id), from: id, to: s.o.ChildrenField, depth: levels, only: noPatternMatch(id), depthTo: fieldDepth}
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$set", expr.D(fieldSelf, expr.Var("ROOT"))),
-		s.graphLookup(graphSearch{start: expr.Field(id), from: id, to: s.o.ChildrenField, depth: levels, only: noPatternMatch(id), depthTo: fieldDepth}),
+		s.graphLookup(search),
 		expr.Op("$project", expr.D(fieldTree, expr.Op("$concatArrays", bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
 	}, unfold(
 		// The node itself has no depth, and its parents have 0.
@@ -42,13 +43,8 @@ func (s *lists) descendantsMatch(node, int) bson.D         { return nil }
 // down passes over a node with a regular expression in its list, which would lead to all nodes that match it.
 func (s *lists) down(id any, depth int, self bool) mongo.Pipeline {
 	start := expr.Filter(expr.Array(expr.Field(s.o.ChildrenField)), "c", expr.Op("$ne", expr.Op("$type", expr.Var("c")), "regex"))
-	return s.graphDown(id, graphSearch{start: start, from: s.o.ChildrenField, to: s.o.IDField, depth: depth, only: noPatternMatch(s.o.ChildrenField)}, self)
-}
-
-// withPatterns finds all nodes below a node, and others where a list contains a regular expression. Cascade needs
-// all of them: listedBelow removes the others.
-func (s *lists) withPatterns(id any) mongo.Pipeline {
-	return s.graphDown(id, graphSearch{start: expr.Field(s.o.ChildrenField), from: s.o.ChildrenField, to: s.o.IDField}, true)
+	only := noPatternMatch(s.o.ChildrenField)
+	return s.graphDown(id, graphSearch{start: start, from: s.o.ChildrenField, to: s.o.IDField, depth: depth, only: only}, self)
 }
 
 // referenced yields the nodes that the lists of matching nodes name, in their order.
@@ -174,6 +170,24 @@ func (s *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 		}
 	}
 	return node{}, nil
+}
+
+// readRoots needs a $lookup. If the server refuses it in a transaction, all nodes are read.
+func (s *lists) readRoots(ctx context.Context) ([]node, error) {
+	if !txn.Running(ctx) || !s.byLevels.Load() {
+		return s.aggregate(ctx, s.sortedRoots())
+	}
+	nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.nodesMatch()), s.sorting()})
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{}
+	for _, n := range nodes {
+		for _, id := range n.children {
+			listed[key(id)] = true
+		}
+	}
+	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), nil
 }
 
 func (s *lists) sortedChildren(nodes []node) mongo.Pipeline {

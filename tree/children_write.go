@@ -2,15 +2,12 @@ package tree
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -72,7 +69,8 @@ func (s *lists) parentForInsert(ctx context.Context, pos position) (parent bson.
 // pushUnread puts an ID into the list of a parent that was not read. The push does not match a bare one; if it
 // matches nothing, a read finds out why.
 func (s *lists) pushUnread(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
-	res, err := fault.Many(s.primary.BulkWrite(ctx, []mongo.WriteModel{s.pushTo(append(s.idMatch(parent), s.notBareMatch()...), offset, id)}))
+	push := s.pushTo(append(s.idMatch(parent), s.notBareMatch()...), offset, id)
+	res, err := fault.Many(s.primary.BulkWrite(ctx, []mongo.WriteModel{push}))
 	if err != nil || res.MatchedCount > 0 {
 		return err
 	}
@@ -180,19 +178,19 @@ func (s *lists) parentIn(nodes []node, pos position, moving *node) (parent *node
 // parentListing finds the parent of a sibling that a position names.
 func (s *lists) parentListing(nodes []node, anchor node) (*node, error) {
 	bare := s.isBare(anchor.raw)
-	at := slices.IndexFunc(nodes, func(n node) bool { return holds(n.children, anchor.id) })
+	i := slices.IndexFunc(nodes, func(n node) bool { return holds(n.children, anchor.id) })
 	switch {
-	case at >= 0 && (!bare || same(anchor.parent, nodes[at].id)):
-		return &nodes[at], nil
+	case i >= 0 && (!bare || same(anchor.parent, nodes[i].id)):
+		return &nodes[i], nil
 	case bare: // old code has moved it elsewhere, or inserted it
 		return nil, s.notAdopted(anchor.id)
 	}
 	return nil, errUnordered
 }
 
-// checkNoCycle refuses to put x under n if n is x or lies below x.
-func (s *lists) checkNoCycle(ctx context.Context, x, n node) error {
-	return s.searchCycle(ctx, s, x, n)
+// checkNoCycle refuses to put x under a parent that is x or lies below x.
+func (s *lists) checkNoCycle(ctx context.Context, x, parent node) error {
+	return s.searchCycle(ctx, s, x, parent)
 }
 
 // push is the write that inserts ids into the list of a parent at an offset, -1 for the end.
@@ -246,187 +244,7 @@ func (s *lists) giveArray(n node) []mongo.WriteModel {
 
 // addArray gives an empty array to a node if it is bare.
 func (s *lists) addArray(n node) mongo.WriteModel {
-	return update(append(s.idMatch(n.id), s.bareMatch(s.aParent())...), expr.Op("$set", expr.D(s.o.ChildrenField, bson.A{})))
-}
-
-// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see deleteOne.
-// Promote puts the children into the list of each parent, where the node was.
-func (s *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
-	x, err := s.deleteOne(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.checkAdopted(ctx, x); err != nil {
-		return nil, err
-	}
-	if policy == mongopatterns.Restrict {
-		if err := s.checkChildless(ctx, x); err != nil {
-			return nil, err
-		}
-	}
-	parents, bareChildren, err := s.around(ctx, x, policy)
-	if err != nil {
-		return nil, err
-	}
-	if policy == mongopatterns.Restrict || len(x.children) == 0 {
-		return []mongo.WriteModel{s.pullFromAll(x.id)}, nil
-	}
-	var models []mongo.WriteModel
-	for _, n := range bareChildren {
-		models = append(models, s.giveArray(n)...)
-	}
-	if policy != mongopatterns.Promote {
-		return append(models, s.pullFromAll(x.id)), nil
-	}
-	for _, p := range parents {
-		models = append(models, s.promote(x, p, idsOf(bareChildren))...)
-	}
-	return models, nil
-}
-
-// promote replaces a deleted x in the list of a parent by its children. Those that the parent lists already stay where
-// they are, except former bare ones: giveArray has removed these, also from before x.
-func (s *lists) promote(x, parent node, formerBare []bson.RawValue) []mongo.WriteModel {
-	models := []mongo.WriteModel{s.pull(parent.id, x.id)}
-	added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool {
-		return holds(parent.children, id) && !holds(formerBare, id)
-	})
-	if len(added) == 0 {
-		return models
-	}
-	offset := 0
-	for _, id := range parent.children {
-		if same(id, x.id) {
-			break
-		}
-		if !holds(formerBare, id) {
-			offset++
-		}
-	}
-	return append(models, s.push(parent.id, offset, added...))
-}
-
-// checkChildless refuses a node with children. A listed child counts if it exists, and old code has not deleted it and
-// inserted it again elsewhere.
-func (s *lists) checkChildless(ctx context.Context, x node) error {
-	if len(x.children) == 0 {
-		return nil
-	}
-	own := expr.Op("$nor", bson.A{s.bareMatch(expr.Op("$nin", append(s.rootParents(), x.id)))})
-	n, err := s.findOne(ctx, append(s.idsMatch(x.children), own...), nil)
-	if err != nil || n.raw == nil {
-		return err
-	}
-	return s.about(x.id, mongopatterns.ErrReferenced)
-}
-
-// around reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent
-// and x does not list it.
-func (s *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
-	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(x.id), s.bareUnderMatch(equal(x.id))}))
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, n := range nodes {
-		switch {
-		case holds(n.children, x.id):
-			parents = append(parents, n)
-		case holds(x.children, n.id):
-			bareChildren = append(bareChildren, n)
-		case policy == mongopatterns.Restrict:
-			return nil, nil, s.about(x.id, mongopatterns.ErrReferenced)
-		default:
-			return nil, nil, s.notAdopted(n.id)
-		}
-	}
-	return parents, bareChildren, nil
-}
-
-// removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
-// below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
-func (s *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	all, err := s.readSubtree(ctx, id, s.withPatterns(id), s.allChildrenMatch)
-	if err != nil {
-		return 0, nil, err
-	}
-	x := pick(all, id)
-	if x.raw == nil {
-		return 0, nil, s.missing(id)
-	}
-	byKey := listedBelow(all, id)
-	if s.o.Graph {
-		if err := s.keepShared(ctx, id, byKey); err != nil {
-			return 0, nil, err
-		}
-	}
-	ids := idsOf(slices.DeleteFunc(all, func(n node) bool { return byKey[key(n.id)].raw == nil }))
-	bareNodes, err := s.findIn(ctx, ids, s.bareUnderMatch, bareMax)
-	if err != nil {
-		return 0, nil, err
-	}
-	if err := s.checkAdopted(ctx, x); err != nil {
-		return 0, nil, err
-	}
-	if err := s.allListed(x, byKey, bareNodes); err != nil {
-		return 0, nil, err
-	}
-	deleted, err := s.deleteIDs(ctx, ids)
-	return deleted, []mongo.WriteModel{s.pullFromAll(id)}, err
-}
-
-// allListed refuses if a node without an array, one of those deleted with x or one that names them as its parent, is
-// not in the list of the parent that it names.
-func (s *lists) allListed(x node, deleted map[string]node, bareNodes []node) error {
-	for _, n := range deleted {
-		if s.isBare(n.raw) && !same(n.id, x.id) {
-			bareNodes = append(bareNodes, n)
-		}
-	}
-	for _, n := range bareNodes {
-		if !holds(deleted[key(n.parent)].children, n.id) {
-			return s.notAdopted(n.id)
-		}
-	}
-	return nil
-}
-
-// listedBelow returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list
-// for a pattern, so withPatterns may have found others, which must not be deleted.
-func listedBelow(nodes []node, id bson.RawValue) map[string]node {
-	all, out := map[string]node{}, map[string]node{}
-	for _, n := range nodes {
-		all[key(n.id)] = n
-	}
-	for todo := []bson.RawValue{id}; len(todo) > 0; {
-		k := key(todo[0])
-		todo = todo[1:]
-		if n, ok := all[k]; ok && out[k].raw == nil {
-			out[k] = n
-			todo = append(todo, n.children...)
-		}
-	}
-	return out
-}
-
-// keepShared removes from nodes those that a node outside also leads to: the ones that it lists, and all below them.
-func (s *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
-	ids := idsOf(slices.Collect(maps.Values(nodes)))
-	stay, err := s.findIn(ctx, without(ids, id), s.listingMatch)
-	if err != nil {
-		return err
-	}
-	stay = slices.DeleteFunc(stay, func(n node) bool { return nodes[key(n.id)].raw != nil })
-	for len(stay) > 0 {
-		n := stay[0]
-		stay = stay[1:]
-		for _, c := range n.children {
-			if child, ok := nodes[key(c)]; ok && !same(c, id) {
-				delete(nodes, key(c))
-				stay = append(stay, child)
-			}
-		}
-	}
-	return nil
+	return update(append(s.idMatch(n.id), s.bareMatch(s.anyParent())...), expr.Op("$set", expr.D(s.o.ChildrenField, bson.A{})))
 }
 
 // arrange gives each document of a Load the list of its children in the same batch. Those of later batches come
@@ -446,79 +264,4 @@ func (s *lists) arrange(ctx context.Context, items []*item) error {
 // addChildren appends, so that new children come after the others in the order of the entries.
 func (s *lists) addChildren(children []bson.RawValue) bson.D {
 	return append(s.childCountBy(int64(len(children))), expr.Op("$push", expr.D(s.o.ChildrenField, expr.Op("$each", children)))...)
-}
-
-// Graphs.
-
-// Link adds child to the children of parent, after the others. It needs Options.Graph. Linking again is not
-// an error. If the link would close a cycle, Link returns ErrCycle.
-//
-// Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent, 1 update, commit), 2 documents
-// written: the lock and the parent.
-func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
-	ctx = comment.Call(ctx, "tree.Link")
-	defer fault.In(&err, "tree.Link")
-	return t.c.relink(ctx, parent, child, (*lists).addLink)
-}
-
-// Unlink removes child from the children of parent. It needs Options.Graph. A child without parents becomes
-// a root. If child is not a child of parent, Unlink returns ErrNotFound.
-//
-// Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the parent.
-func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) {
-	ctx = comment.Call(ctx, "tree.Unlink")
-	defer fault.In(&err, "tree.Unlink")
-	return t.c.relink(ctx, parent, child, (*lists).removeLink)
-}
-
-// relink changes one link of a graph, with the lock, by addLink or removeLink.
-func (c *core) relink(ctx context.Context, parent, child any, change func(s *lists, ctx context.Context, parent, child node) error) error {
-	l, ok := c.shape.(*lists)
-	if !ok || !c.o.Graph {
-		return fault.Invalid("Link and Unlink need Options.Graph")
-	}
-	p, err := c.id(parent)
-	if err != nil {
-		return err
-	}
-	x, err := c.id(child)
-	if err != nil {
-		return err
-	}
-	return c.withLock(ctx, func(ctx context.Context) error {
-		child, parent, err := c.readMoving(ctx, x, positionUnder(p))
-		if err != nil {
-			return err
-		}
-		return change(l, ctx, parent, child)
-	})
-}
-
-// addLink is Link for nodes that were read.
-func (s *lists) addLink(ctx context.Context, parent, child node) error {
-	if holds(parent.children, child.id) {
-		return nil
-	}
-	for _, n := range []node{parent, child} {
-		if err := s.ensureArray(ctx, n); err != nil {
-			return err
-		}
-	}
-	if err := s.checkNoCycle(ctx, child, parent); err != nil {
-		return err
-	}
-	return s.write(ctx, s.push(parent.id, -1, child.id))
-}
-
-// removeLink is Unlink for nodes that were read. A child without an array that names this parent becomes a root only
-// with an array.
-func (s *lists) removeLink(ctx context.Context, parent, child node) error {
-	if !holds(parent.children, child.id) {
-		return s.about(child.id, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(parent.id)))
-	}
-	var models []mongo.WriteModel
-	if s.isBare(child.raw) && same(child.parent, parent.id) {
-		models = s.giveArray(child)
-	}
-	return s.write(ctx, append(models, s.pull(parent.id, child.id))...)
 }

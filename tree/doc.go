@@ -106,9 +106,10 @@
 // Any number of processes may write. A move, rename, delete, load or repair first increments a number in
 // the tree's document in Options.LockCollection. So two such calls conflict, and the second waits and
 // runs again on the result of the first. An insertion takes that lock in nested sets, as an
-// ordered root, and Before or After a sibling. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the
-// parent. That write changes the child count, the parent's children, or a field (__touch) that the same
-// transaction removes again; if a validator refuses unknown fields, set Options.ChildCountField.
+// ordered root, and Before or After a sibling. Otherwise it writes to its parent, so that it conflicts with a
+// move or deletion of the parent. That write changes the child count, the parent's children, or a field
+// (__touch) that the same transaction removes again; if a validator refuses unknown fields, set
+// Options.ChildCountField.
 //
 // Every call joins the transaction in its context. After an error from a call that writes, abort your
 // transaction. Transactions need a replica set. A read of several documents outside a transaction may mix
@@ -208,12 +209,45 @@ package tree
 
 // Notes for those who change this package.
 //
+//	| files | hold |
+//	|---|---|
+//	| `tree.go`, `options.go`, `store.go` | what New makes: `Tree`, `core`, and `store` with the reads and writes that all calls use |
+//	| `document.go`, `ids.go`, `segments.go` | what is parsed from a document and encoded for one, IDs, paths |
+//	| `representation.go` | the interfaces between the calls and the five representations |
+//	| `parent.go`, `ancestors.go`, `path.go`, `nested.go` | four representations, in which a node names one parent |
+//	| `references.go`, `oneparent*.go`, `order.go` | what these four have in common: reads, writes, the order of siblings |
+//	| `children*.go`, `graph.go` | ChildReferences |
+//	| `bare.go`, `lock.go`, `levels.go`, `pipelines.go` | nodes of old code, the lock, reads level by level, stages |
+//	| `write.go`, `position.go`, `names.go`, `load.go`, `dump.go` | the calls that write, and Dump |
+//	| `read*.go` | the calls that read |
+//	| `maintain.go`, `adopt.go`, `convert.go` | Check and Repair, Adopt, Convert |
+//	| `engine.go`, `places.go`, `cycles.go`, `findings.go`, `*_repair.go`, `children_adopt.go` | the engine behind these four |
+//
+// The words of this package:
+//
+//	under, below  one level down; any number of levels down
+//	to name       to hold a reference to a parent, or to children
+//	to list       to name in an array of children
+//	reference     what a node holds to name another; ref in names of the code
+//	to derive     to compute a field from the parent that a node names
+//	link          an edge between a parent and a child, in a graph
+//	bare          of a node that names a parent and lacks the derived field: see bare.go
+//	not adopted   bare, and in ChildReferences not listed by the parent that it names
+//	layout        the names of the fields of a representation, and what it can tell
+//	position      where Insert and Move put a node; its anchor is the parent or sibling that it gives. A foundPosition is
+//	              one whose nodes were read
+//	order         what sorts siblings: a number in a field, or the offset in a list
+//	count         of children, in the ChildCountField
+//	lock, epoch   the document that restructurings write; the number in it, which they increment
+//	engine        Check, Repair, Adopt and Convert: one scan over all nodes
+//	place         where the engine has found a node, always named at; its way up is the places above
+//	piece         the keys of a node that was read, from which nested values are assembled
+//
 //   - One type over five representations, as the operations are the same and converting between representations is one
 //     of them. In four of them there is one truth, the parent that a node names: in a field, or in the last segment of
 //     its path. Ancestors, paths and numbers are derived from it. ChildReferences are the exception, as nodes name
-//     their children and a graph has several parents: they are `lists`, with reads (`children.go`), writes
-//     (`children_write.go`) and parts of Check, Repair and Adopt (`children_repair.go`) of their own, behind the same
-//     interface `shape`. Few others ask whether a tree has lists: Load, and what computes places.
+//     their children and a graph has several parents: they are `lists`, with reads, writes and parts of the engine of
+//     their own, behind the same interface `shape`. Few others ask whether a tree has lists: Load, and what computes places.
 //   - A `representation` is nine small functions, and nobody else knows which fields it has:
 //
 //	| function | says | used by |
@@ -226,12 +260,12 @@ package tree
 //	| `up`, `above` | the nodes above, and their IDs where the node tells them | Ancestors, Parent; IsDescendant, the test for cycles |
 //	| `down`, `descendantsMatch` | the nodes below, as a pipeline and as a filter | Descendants, Subtree; filters, Cascade |
 //
-//     `oneParent` (`oneparent.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
+//     `oneParent` (`oneparent*.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
 //     Convert. So a Move is read in `oneparent.go` and in the `fieldsUnder` and `updatesBelow` of one more file: nothing
 //     for parent references, one update of the descendants' beginning for arrays and paths.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
 //     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a
-//     range; what a Move shifts is in `numbers.swap`.
+//     range; what a Move shifts is in `numbers.swap`, and `numbers.checkOutside` refuses a cycle.
 //   - Stored documents have the literature's fields and no other. The lock lives in a collection beside it, so that
 //     `Roots` and users' queries never meet them.
 //   - Moves, deletes, loads and repairs begin with a real `$inc` of the tree's lock document; snapshot isolation alone

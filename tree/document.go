@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -31,7 +30,7 @@ type node struct {
 	id          bson.RawValue
 	segment     bson.RawValue // the value of the SegmentField, if there is one
 	parent      bson.RawValue // null at a root, also for Options.RootParent
-	up          *node         // the parent, if child made this node
+	up          *node         // the parent, if nodeUnder made this node
 	children    []bson.RawValue
 	path        string // the delimiter at a root
 	left, right int64
@@ -43,9 +42,9 @@ func (n node) width() int64 { return max(n.right-n.left, 1) / 2 }
 
 // parse reads the fields of the tree from a document. A field of the wrong type counts as missing.
 func (s *store) parse(raw bson.Raw) node {
-	n := node{raw: raw, id: raw.Lookup(s.o.IDField), segment: s.field(raw, s.o.SegmentField), parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter,
-		left: integer(s.field(raw, s.o.LeftField)), right: integer(s.field(raw, s.o.RightField)),
-		order: integer(s.field(raw, s.o.OrderField))}
+	n := node{raw: raw, id: raw.Lookup(s.o.IDField), segment: s.field(raw, s.o.SegmentField),
+		parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter, order: integer(s.field(raw, s.o.OrderField)),
+		left: integer(s.field(raw, s.o.LeftField)), right: integer(s.field(raw, s.o.RightField))}
 	if s.kind == ChildReferences {
 		n.children = list(raw.Lookup(s.o.ChildrenField))
 	}
@@ -74,14 +73,12 @@ func (s *store) refKey(n node) string {
 // tellsAncestors reports whether a node holds the IDs of its ancestors. Segments of a SegmentField are not IDs.
 func (s *store) tellsAncestors() bool { return s.inherits && s.o.SegmentField == "" }
 
-// isParent reports whether n, the result of parent, is a node at all: refKey is not "".
-func (s *store) isParent(n node) bool {
-	return n.id.Type != 0 || s.o.SegmentField != "" && s.checkUsable(n) == nil
-}
+// isNode reports whether n, the result of parent, is a node at all. For a root it is none.
+func (s *store) isNode(n node) bool { return s.refKey(n) != "" }
 
-// child returns what a node with an ID and a segment would be under parent, or as a root if parent is nil. Only the fields
-// from which those of its children are derived are set.
-func (s *store) child(id, segment bson.RawValue, parent *node) *node {
+// nodeUnder returns what a node with an ID and a segment would be under parent, or as a root if parent is nil. Only the
+// fields from which those of its children are derived are set.
+func (s *store) nodeUnder(id, segment bson.RawValue, parent *node) *node {
 	n := &node{id: id, segment: segment, parent: value.Null, up: parent, path: s.o.PathDelimiter}
 	if parent != nil {
 		n.parent, n.path = parent.id, s.full(*parent)
@@ -157,51 +154,6 @@ func elements(v bson.RawValue) []bson.RawValue {
 	return values
 }
 
-// IDs are the same if the server holds them equal: 1, 1.0 and int64(1) are one ID and have one key.
-func key(v bson.RawValue) string   { return value.Key(v) }
-func same(a, b bson.RawValue) bool { return value.Key(a) == value.Key(b) }
-func text(v bson.RawValue) string  { return value.Text(v) }
-
-func holds(ids []bson.RawValue, id bson.RawValue) bool {
-	return slices.ContainsFunc(ids, func(v bson.RawValue) bool { return same(v, id) })
-}
-
-func without(ids []bson.RawValue, id bson.RawValue) []bson.RawValue {
-	return slices.DeleteFunc(slices.Clone(ids), func(v bson.RawValue) bool { return same(v, id) })
-}
-
-// equal returns v as a value for a filter. The server would take a document from the data with a key such as $gt for
-// an operator.
-func equal(v any) any {
-	raw, ok := v.(bson.RawValue)
-	switch {
-	case !ok:
-		return v
-	case isNull(raw):
-		return nil
-	}
-	return value.Equal(raw)
-}
-
-// nodesMatch matches the nodes of the tree. A document without an ID cannot be one.
-func (s *store) nodesMatch() bson.D { return expr.D(s.o.IDField, expr.Op("$ne", nil)) }
-
-// idMatch matches the node with an ID, or those with one that a condition such as anyOf is for.
-func (s *store) idMatch(id any) bson.D { return expr.D(s.o.IDField, equal(id)) }
-
-func (s *store) idsMatch(ids []bson.RawValue) bson.D { return s.idMatch(anyOf(ids)) }
-
-// anyOf matches any of the values, which may be IDs or paths. It leaves out those that cannot be IDs, because the
-// server would take a regular expression from a document for a pattern.
-func anyOf[V any](values []V) bson.D {
-	return expr.Op("$in", slices.DeleteFunc(append([]V{}, values...), func(v V) bool {
-		id, ok := any(v).(bson.RawValue)
-		return ok && value.CheckID(id) != nil
-	}))
-}
-
-func (s *store) id(v any) (bson.RawValue, error) { return s.codec.ID("id", v) }
-
 // newDocument is a document of the user before it has a place: without the fields that the tree derives, and with an _id
 // and a child count.
 type newDocument struct {
@@ -261,26 +213,4 @@ func (s *store) ownFields(user any) (doc bson.D, err error) {
 		}
 	}
 	return doc, nil
-}
-
-// checkID refuses what cannot be an ID, and a document with two fields of one name, which $graphLookup does not find.
-func checkID(id bson.RawValue) error {
-	if name := value.Twice(id); name != "" {
-		return fmt.Errorf("an ID cannot have two fields %q", name)
-	}
-	return value.CheckID(id)
-}
-
-// checkNewID refuses what cannot be the ID of a new node.
-func (s *store) checkNewID(id bson.RawValue) error {
-	if err := checkID(id); err != nil {
-		return fault.Invalid("%s: %w", s.o.IDField, err)
-	}
-	if text, ok := id.StringValueOK(); ok && text == "" {
-		return fault.Invalid("%s: an empty string cannot be the ID of a new node", s.o.IDField)
-	}
-	if s.noParent(id) {
-		return fault.Invalid("%s: %s is Options.RootParent and cannot be an ID", s.o.IDField, text(id))
-	}
-	return nil
 }

@@ -20,7 +20,7 @@ import (
 // way up to a root as the tree from stores it (places.go, cycles.go), computes the fields that the node should have in
 // the tree to, compares (findings.go), and writes the difference. For Check and Repair both are the same tree.
 //
-// Ways up share their upper parts. known keeps every node that was met, so that each is read only once besides
+// Ways up share their upper parts. known has every node that was met, so that each is read only once besides
 // its own turn in the scan, and the whole is linear in the nodes. It is valid as long as the epoch of the lock
 // document shows that nobody restructured the tree, and it is bounded by knownMax.
 //
@@ -32,11 +32,12 @@ type engine struct {
 	from, to *core
 	work     *mongopatterns.Work
 
-	known       map[string]*place // by the ID, and by what children name
-	added       []string          // keys that known got in this look
-	epoch       int64             // of the lock document, when known was begun
-	scanIsOlder bool              // the scan may have read nodes before the tree had this epoch
-	writing     bool              // it holds the lock, and the findings will be written
+	// known are places by the ID of their node, and by what its children name. Outside a look each of them has its whole way
+	// up in known, too, from a root on: a climb that fails forgets all, and forgetUnrooted ends a look.
+	known       map[string]*place
+	added       []string // keys that known got in this look
+	epoch       int64    // of the lock document, when known was begun
+	scanIsOlder bool     // the scan may have read nodes before the tree had this epoch
 }
 
 // mode is what a run of the engine does.
@@ -46,19 +47,18 @@ type mode struct {
 	mayMove bool
 	// converts derives the fields from another tree, and does not audit that one.
 	converts bool
-	// keeps leaves nodes alone that have a place in the tree to. It is Adopt again, beside nodes that were inserted or
-	// adopted before.
-	keeps bool
+	// skipsAdopted leaves nodes alone that have a place in the tree to, because they were inserted there or adopted before.
+	skipsAdopted bool
 	// siblings compares child counts and the order of siblings.
 	siblings bool
 }
 
-// The modes. Where nodes do not keep the ParentField, Adopt has two runs: it converts parent references, and then adds
-// what depends on siblings.
+// The modes. Where the tree has no ParentField of its own, Adopt has two runs: it converts parent references, and then
+// adds what depends on siblings.
 var (
 	auditing       = mode{mayMove: true, siblings: true} // Check and Repair
 	adopting       = mode{siblings: true}
-	adoptingPlaces = mode{converts: true, keeps: true} // the first run of two
+	adoptingPlaces = mode{converts: true, skipsAdopted: true} // the first run of two
 	converting     = mode{converts: true, siblings: true}
 )
 
@@ -122,7 +122,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) ([]part, error)
 			return nil, err
 		}
 	}
-	found, err := e.look(ctx, nodes)
+	found, err := e.look(ctx, nodes, false)
 	return inParts(nodes, found), err
 }
 
@@ -161,8 +161,8 @@ func (e *engine) suspectRoots(ctx context.Context) ([]part, error) {
 	return []part{{roots: true}}, nil
 }
 
-// lookAgain reads a part anew and looks at it.
-func (e *engine) lookAgain(ctx context.Context, p part) ([]finding, error) {
+// lookAgain reads a part anew and looks at it; writing is that of batch.
+func (e *engine) lookAgain(ctx context.Context, p part, writing bool) ([]finding, error) {
 	if p.roots {
 		return e.lookAtRoots(ctx)
 	}
@@ -176,7 +176,7 @@ func (e *engine) lookAgain(ctx context.Context, p part) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.look(ctx, nodes)
+	return e.look(ctx, nodes, writing)
 }
 
 // snapshot looks at a part at one moment, so that a node that is moving is seen either before or after. A
@@ -188,11 +188,11 @@ func (e *engine) snapshot(ctx context.Context, p part) (found []finding, err err
 			return err
 		}
 		e.enter(now)
-		found, err = e.lookAgain(ctx, p)
+		found, err = e.lookAgain(ctx, p, false)
 		return err
 	})
 	if errors.Is(err, mongopatterns.ErrTransactionsUnsupported) { // a standalone server
-		return e.lookAgain(ctx, p)
+		return e.lookAgain(ctx, p, false)
 	}
 	return found, err
 }
@@ -330,9 +330,7 @@ func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error)
 	}
 	err = e.to.withEpoch(ctx, func(ctx context.Context, before int64) error {
 		e.enter(before)
-		e.writing = true
-		found, err := e.lookAgain(ctx, p)
-		e.writing = false
+		found, err := e.lookAgain(ctx, p, true)
 		if err != nil {
 			return err
 		}

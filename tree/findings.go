@@ -40,7 +40,7 @@ func (e *engine) problem(kind mongopatterns.ProblemKind, n node, field, detail s
 }
 
 // one is a finding of one problem.
-func one(n node, p mongopatterns.Problem, writes ...mongo.WriteModel) finding {
+func findingOf(n node, p mongopatterns.Problem, writes ...mongo.WriteModel) finding {
 	return finding{id: n.id, problems: []mongopatterns.Problem{p}, writes: writes}
 }
 
@@ -49,10 +49,11 @@ type batch struct {
 	nodes    []node
 	places   []*place
 	children [][]node
+	writing  bool // the lock is held, and the findings will be written
 }
 
-// look returns the findings of nodes that were just read.
-func (e *engine) look(ctx context.Context, nodes []node) ([]finding, error) {
+// look returns the findings of nodes that were just read; writing is that of batch.
+func (e *engine) look(ctx context.Context, nodes []node, writing bool) ([]finding, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
@@ -61,20 +62,27 @@ func (e *engine) look(ctx context.Context, nodes []node) ([]finding, error) {
 		return nil, err
 	}
 	defer e.forgetUnrooted()
-	b := &batch{nodes: nodes, places: places}
-	if !e.keeps {
-		if err := e.readChildren(ctx, b); err != nil {
-			return nil, err
-		}
-		return e.findings(b), nil
+	b := &batch{nodes: nodes, places: places, writing: writing}
+	if e.skipsAdopted {
+		return e.lookToAdopt(ctx, b)
 	}
+	if err := e.readChildren(ctx, b); err != nil {
+		return nil, err
+	}
+	return e.findings(b), nil
+}
+
+// lookToAdopt is the rest of look where nodes are adopted. If places are stale and will be written, it looks again, which
+// in one transaction cannot find them stale a second time.
+func (e *engine) lookToAdopt(ctx context.Context, b *batch) ([]finding, error) {
+	nodes := b.nodes // without those that prepareAdoption adds
 	found, stale, err := e.to.prepareAdoption(ctx, e, b)
 	if err != nil {
 		return nil, err
 	}
-	if stale && e.writing { // in the transaction it cannot be stale a second time
+	if stale && b.writing {
 		e.forget(e.epoch)
-		return e.look(ctx, nodes)
+		return e.look(ctx, nodes, true)
 	}
 	return append(found, e.findings(b)...), nil
 }
@@ -102,11 +110,11 @@ func (e *engine) examine(n node, at *place, children []node) (found []finding) {
 	if !e.converts {
 		found = e.audit(n, at, children)
 	}
-	if at.kept {
+	if at.adopted {
 		return found
 	}
 	found = append(found, e.unreachable(n, at)...)
-	if e.converts && e.compute(at) == nil {
+	if e.converts && e.asParent(at) == nil {
 		return found
 	}
 	found = append(found, e.wrongFields(n, at, children)...)
@@ -119,7 +127,7 @@ func (e *engine) examine(n node, at *place, children []node) (found []finding) {
 // audit is that of the shape, for a node that has an ID.
 func (e *engine) audit(n node, at *place, children []node) []finding {
 	if err := checkID(n.id); err != nil {
-		return []finding{one(n, e.problem(mongopatterns.WrongField, n, e.to.o.IDField, err.Error()))}
+		return []finding{findingOf(n, e.problem(mongopatterns.WrongField, n, e.to.o.IDField, err.Error()))}
 	}
 	return e.to.audit(e, n, at, children)
 }
@@ -129,8 +137,8 @@ func (e *engine) unreachable(n node, at *place) []finding {
 	if !e.converts && (at.lost != "" || at.cycle != nil) {
 		return []finding{e.misplaced(n, at)}
 	}
-	if !e.mayMove && e.compute(at) == nil {
-		return []finding{one(n, e.problem(mongopatterns.Orphan, n, "", "no root leads to it"))}
+	if !e.mayMove && e.asParent(at) == nil {
+		return []finding{findingOf(n, e.problem(mongopatterns.Orphan, n, "", "no root leads to it"))}
 	}
 	return nil
 }
@@ -143,23 +151,23 @@ func (e *engine) misplaced(n node, at *place) finding {
 		if at.lost == malformed {
 			kind = mongopatterns.WrongField
 		}
-		return e.makesRoot(n, e.problem(kind, n, e.from.refField, at.lost))
+		return e.rootFinding(n, e.problem(kind, n, e.from.refField, at.lost))
 	}
 	p := e.problem(Cycle, n, e.from.refField, fmt.Sprintf("one of %d", len(at.cycle.places)))
 	if at.cycle.entered {
-		f := one(n, p, e.from.cut(n, at)...)
+		f := findingOf(n, p, e.from.cut(n, at)...)
 		f.remedy = newWay
 		return f
 	}
 	if at == at.cycle.places[0] {
-		return e.makesRoot(n, p)
+		return e.rootFinding(n, p)
 	}
-	return one(n, p)
+	return findingOf(n, p)
 }
 
-// makesRoot is a finding that is repaired by making a root of the node.
-func (e *engine) makesRoot(n node, p mongopatterns.Problem) finding {
-	f := one(n, p, e.from.makeRoot(n)...)
+// rootFinding is the finding of a problem that is solved by making a root of the node.
+func (e *engine) rootFinding(n node, p mongopatterns.Problem) finding {
+	f := findingOf(n, p, e.from.makeRoot(n)...)
 	f.remedy = newRoot
 	return f
 }
@@ -185,7 +193,7 @@ func (e *engine) wrongFields(n node, at *place, children []node) []finding {
 // wanted are the fields that a node should have. A list of children is not derived from anything, unless the tree is
 // converted: audit examines it.
 func (e *engine) wanted(at *place, children []node) (fields bson.D) {
-	if self := e.compute(at); self != nil && (e.converts || !e.to.namesChildren) {
+	if self := e.asParent(at); self != nil && (e.converts || !e.to.namesChildren) {
 		fields = e.to.fieldsOf(self.up, children)
 	}
 	if e.comparesCounts() {
@@ -232,7 +240,7 @@ func (e *engine) disorder(parent node, children []node) []finding {
 		return nil
 	}
 	p := e.problem(WrongOrder, parent, "", e.to.order+" of children is missing, no whole number, or twice the same")
-	return []finding{one(parent, p, writes...)}
+	return []finding{findingOf(parent, p, writes...)}
 }
 
 // noNode is in place of the parent of the roots, in findings about these.

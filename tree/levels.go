@@ -13,20 +13,20 @@ type relatives interface {
 	parentsMatch(nodes []node) bson.D
 }
 
-// searchCycle refuses to put x under n if the way up from n, which it reads, leads to x. The caller holds the lock, so that
-// no other move can change the way.
-func (s *store) searchCycle(ctx context.Context, r relatives, x, n node) error {
+// searchCycle refuses to put x under a parent if the way up from that, which it reads, leads to x. The caller holds the lock,
+// so that no other move can change the way.
+func (s *store) searchCycle(ctx context.Context, r relatives, x, parent node) error {
 	var nodes []node
 	var err error
 	if s.byLevels.Load() {
-		nodes, err = s.readLevels(ctx, n.id, r.parentsMatch)
+		nodes, err = s.readLevels(ctx, parent.id, r.parentsMatch)
 	} else {
-		nodes, err = s.aggregate(ctx, s.rootFirst(r, n.id))
+		nodes, err = s.aggregate(ctx, s.rootFirst(r, parent.id))
 	}
 	if err != nil {
 		return err
 	}
-	if same(n.id, x.id) || holds(idsOf(nodes), x.id) {
+	if same(parent.id, x.id) || holds(idsOf(nodes), x.id) {
 		return s.about(x.id, ErrCycle)
 	}
 	return nil

@@ -20,127 +20,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Entry is a document and the ID of its parent, nil for a root.
-type Entry[ID, T any] struct {
-	Value  T
-	Parent *ID
-}
-
-// Dump yields every node with its parent's ID, parents before their children and siblings in order, as Load
-// takes them. It does not yield nodes that cannot be reached from a root (see Check). It yields a node that
-// several nodes list, or that lies on a cycle, once. A node that moves meanwhile may come twice. Dump holds in
-// memory the tree fields of the nodes whose children it has not read yet, and for ChildReferences all IDs. It
-// refuses a graph. If the type ID cannot hold an ID, it yields mongopatterns.ErrMalformed.
-//
-// Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in a reply
-// (16 MB).
-func (t *Tree[ID, T]) Dump(ctx context.Context) iter.Seq2[Entry[ID, T], error] {
-	ctx = comment.Call(ctx, "tree.Dump")
-	return fault.Seq("tree.Dump", func(yield func(Entry[ID, T], error) bool) {
-		if err := t.dump(ctx, yield); err != nil {
-			fault.Stop[Entry[ID, T]](err)(yield)
-		}
-	})
-}
-
 // defaultBatch is the number of nodes in a batch.
 const defaultBatch = 1000
-
-// dump reads the roots, and then the children of defaultBatch nodes at a time.
-func (t *Tree[ID, T]) dump(ctx context.Context, yield func(Entry[ID, T], error) bool) error {
-	c := t.c
-	if c.o.Graph {
-		return fault.Invalid("Options.Graph: a graph cannot be dumped")
-	}
-	l := &level{core: c, seen: map[string]bool{}}
-	for pipeline := c.sortedRoots(); pipeline != nil; pipeline = l.next() {
-		for cur, err := range cursor.Each(ctx, opening(c.primary, pipeline)) {
-			if err != nil {
-				return err
-			}
-			n := c.parse(cur.Current)
-			if l.parents == nil && c.isBare(n.raw) {
-				return c.notAdopted(n.id)
-			}
-			parent, ok := l.accept(n)
-			if !ok {
-				continue
-			}
-			e, err := t.entry(cur, n.id, parent)
-			if err != nil || !yield(e, nil) {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// level is where Dump stands: the roots, and then the children of some nodes.
-type level struct {
-	*core
-	todo    []node                   // their children were not read yet
-	parents map[string]bson.RawValue // IDs, by what children hold, or by the children that nodes name; nil for the roots
-	// seen are the nodes that were yielded, where several lists may name a node. In the other representations a node
-	// comes twice only if it moves meanwhile, then perhaps with all nodes below it.
-	seen map[string]bool
-}
-
-// accept returns the ID of a node's parent. It returns false for a node that must not be yielded, because it was yielded
-// before, or because its parent is not in l.parents: the node has moved meanwhile, or has an array of parents.
-func (l *level) accept(n node) (parent bson.RawValue, ok bool) {
-	up, broken := l.parent(n)
-	parent, known := l.parents[cmp.Or(l.refKey(up), key(n.id))]
-	if broken != "" || l.seen[key(n.id)] || !known && l.parents != nil {
-		return value.Null, false
-	}
-	if l.namesChildren {
-		l.seen[key(n.id)] = true
-	}
-	l.todo = append(l.todo, slim(n))
-	return parent, true
-}
-
-// next yields the children of further nodes. It is nil if there are none.
-func (l *level) next() mongo.Pipeline {
-	if len(l.todo) == 0 {
-		return nil
-	}
-	batch := l.todo[:min(defaultBatch, len(l.todo))]
-	l.todo = l.todo[len(batch):]
-	l.parents = map[string]bson.RawValue{}
-	for _, n := range batch {
-		l.parents[key(n.id)] = n.id
-		if l.o.SegmentField != "" {
-			l.parents[l.refKey(n)] = n.id
-		}
-		for _, id := range n.children {
-			l.parents[key(id)] = n.id
-		}
-	}
-	return l.sortedChildren(batch)
-}
-
-// entry decodes a node that was read, and the ID of its parent, null for a root.
-func (t *Tree[ID, T]) entry(cur *mongo.Cursor, id, parent bson.RawValue) (e Entry[ID, T], err error) {
-	if _, err := t.decode(id); err != nil {
-		return e, err
-	}
-	if err := cursor.Into(cur, &e.Value); err != nil || isNull(parent) {
-		return e, err
-	}
-	e.Parent = new(ID)
-	*e.Parent, err = t.decode(parent)
-	return e, err
-}
-
-// slim copies the fields of a node that sortedChildren needs, so that the reply it was read from can be freed.
-func slim(n node) node {
-	out := node{id: value.Clone(n.id), segment: value.Clone(n.segment), path: n.path}
-	for _, id := range n.children {
-		out.children = append(out.children, value.Clone(id))
-	}
-	return out
-}
 
 // Load inserts many nodes in bounded batches. Parents must come before their children. Entries without a
 // parent go to pos, which is AsRoot or Under. A batch is one transaction, and stays stored if a later one
@@ -171,13 +52,13 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	if err := cmp.Or(err, pos.err); err != nil {
 		return result, err
 	}
-	if pos.at.sibling() || pos.at.first {
+	if pos.position.sibling() || pos.position.first {
 		return result, fault.Invalid("Load takes AsRoot or Under")
 	}
 	if entries == nil {
 		return result, nil
 	}
-	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.anchorID), w.BatchSize, w.BatchBytes) {
+	for batch, err := range cursor.Batches(t.encoded(entries, pos.position.anchorID), w.BatchSize, w.BatchBytes) {
 		if err != nil {
 			return result, err
 		}
@@ -289,7 +170,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 		if change := c.addChildren(children[k]); len(change) > 0 {
 			models = append(models, update(c.idMatch(p.id), change))
 		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
-			models = append(models, c.touched(p)...)
+			models = append(models, c.touches(p)...)
 		}
 	}
 	return len(docs), these.taken, c.write(ctx, models...)
@@ -320,10 +201,12 @@ func (c *core) itemsOf(ctx context.Context, batch []bson.Raw) (these items, err 
 		if stored[k] != nil || own[k] != nil {
 			continue
 		}
-		if it.parent = stored[p]; it.parent == nil && own[p] != nil {
+		switch {
+		case stored[p] != nil:
+			it.parent = stored[p]
+		case own[p] != nil:
 			it.parent = &own[p].node
-		}
-		if it.parent == nil && !isNull(it.parentID) {
+		case !isNull(it.parentID):
 			return these, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.parentID)))
 		}
 		derived += sizeOf(c.fieldsOf(it.parent, nil))
@@ -366,7 +249,7 @@ func (c *core) stored(ctx context.Context, batch []bson.Raw) (map[string]*node, 
 
 // fill sets the document of an item, and the node that its children see.
 func (c *core) fill(it *item, doc bson.Raw) {
-	it.node = *c.child(it.id, c.field(doc, c.o.SegmentField), it.parent)
+	it.node = *c.nodeUnder(it.id, c.field(doc, c.o.SegmentField), it.parent)
 	all, _ := doc.Elements()
 	for _, e := range all {
 		it.doc = append(it.doc, expr.Element(e.Key(), e.Value()))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -76,7 +75,7 @@ func (s *store) ensureLock(ctx context.Context) error {
 	upsert := options.UpdateOne().SetUpsert(true)
 	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), expr.Op("$setOnInsert", expr.D(s.lockField(), int64(0))), upsert))
 	if of := s.locks.Scope(); mongo.IsDuplicateKeyError(err) && of != nil {
-		_, err = fault.One(s.locks.In(nil).UpdateOne(ctx, s.lockMatch(), of.Again()))
+		_, err = fault.One(s.locks.In(nil).UpdateOne(ctx, s.lockMatch(), of.SetStages()))
 	}
 	if mongo.IsDuplicateKeyError(err) { // another process has created it
 		return nil
@@ -102,68 +101,4 @@ func (s *store) readEpoch(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	return integer(raw.Lookup(s.lockField())), nil
-}
-
-// touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
-// conflicts with this one, and returns the node. The write counts the child that is to come, or else sets the mark of
-// package hold, which insertUnder removes.
-func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
-	mark := s.childCountBy(1)
-	if mark == nil {
-		mark = hold.Mark
-	}
-	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
-	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, mark, opts)), absent)
-}
-
-// touched are two writes to a node, if there is one, that together change nothing, but conflict with an insertion under it.
-// They are those of package hold, unless there is a child count: then a validator may refuse any other field.
-func (s *store) touched(n *node) []mongo.WriteModel {
-	switch {
-	case n == nil:
-		return nil
-	case s.o.ChildCountField == "":
-		return hold.Writes(s.idMatch(n.id))
-	}
-	return []mongo.WriteModel{update(s.idMatch(n.id), s.childCountBy(1)), update(s.idMatch(n.id), s.childCountBy(-1))}
-}
-
-// childCountBy is the part of an update that changes the child count.
-func (s *store) childCountBy(by int64) bson.D {
-	if s.o.ChildCountField == "" || by == 0 {
-		return nil
-	}
-	return expr.Op("$inc", expr.D(s.o.ChildCountField, by))
-}
-
-// update is a write to any number of nodes. It is also used for one node, because the driver sends a separate
-// command for each kind of write, and one kind is one round trip.
-func update(match, change any) mongo.WriteModel {
-	return mongo.NewUpdateManyModel().SetFilter(match).SetUpdate(change)
-}
-
-// write sends updates as one command. Their filters need no further conditions, because the transaction holds the
-// lock, or has written to the same nodes before.
-func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
-	if len(models) == 0 {
-		return nil
-	}
-	_, err := fault.Many(s.primary.BulkWrite(ctx, models))
-	return err
-}
-
-// insertUnder inserts a document and removes the mark of touch from its parent, in one command of two updates. The
-// insertion is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error,
-// as it is for an insert. With a ChildCountField there is no mark to remove.
-func (s *store) insertUnder(ctx context.Context, d newDocument, marked *node) error {
-	if marked == nil || s.o.ChildCountField != "" {
-		_, err := fault.One(s.primary.InsertOne(ctx, d.doc))
-		return err
-	}
-	match := append(s.idMatch(d.id), expr.Element(hold.Field, expr.Op("$type", "minKey")))
-	if s.o.IDField != "_id" {
-		match = append(match, expr.Element("_id", equal(valueIn(d.doc, "_id"))))
-	}
-	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(d.doc).SetUpsert(true),
-		mongo.NewUpdateOneModel().SetFilter(s.idMatch(marked.id)).SetUpdate(hold.Unmark))
 }

@@ -27,15 +27,15 @@ func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make fun
 		return id, fault.Invalid("no names")
 	}
 	// The first run, without the lock, is enough for names that exist.
-	at, err := t.c.walkDown(ctx, names, nil)
+	last, err := t.c.walkDown(ctx, names, func(*node, string) (*node, error) { return nil, nil })
 	if err != nil {
 		return id, err
 	}
-	if at != nil {
-		return t.decode(at.id)
+	if last != nil {
+		return t.decode(last.id)
 	}
 	err = t.c.withLock(ctx, func(ctx context.Context) (err error) {
-		at, err = t.c.walkDown(ctx, names, func(above *node, name string) (*node, error) {
+		last, err = t.c.walkDown(ctx, names, func(above *node, name string) (*node, error) {
 			return t.insertNamed(ctx, above, name, make)
 		})
 		return err
@@ -43,7 +43,7 @@ func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make fun
 	if err != nil {
 		return id, err
 	}
-	return t.decode(at.id)
+	return t.decode(last.id)
 }
 
 // insertNamed inserts the node that FindOrInsert misses under above, nil for a root.
@@ -66,28 +66,26 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	if err := fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d, pos)); err != nil {
 		return nil, err
 	}
-	return t.c.child(d.id, d.segment, above), nil
+	return t.c.nodeUnder(d.id, d.segment, above), nil
 }
 
-// walkDown goes down from the roots by names and returns the last node. What is missing comes from create; without
-// create, walkDown returns nil then.
-func (c *core) walkDown(ctx context.Context, names []string, create func(above *node, name string) (*node, error)) (at *node, err error) {
+// walkDown goes down from the roots by names and returns the last node. A node that is not there comes from missing, which
+// gets the one above it, nil for a root; if it returns nil, so does walkDown.
+func (c *core) walkDown(ctx context.Context, names []string,
+	missing func(above *node, name string) (*node, error)) (last *node, err error) {
 	for _, name := range names {
-		above := at
-		if at, err = c.childNamed(ctx, above, name); err != nil {
+		above := last
+		if last, err = c.childNamed(ctx, above, name); err != nil {
 			return nil, err
 		}
-		if at != nil {
-			continue
+		if last == nil {
+			last, err = missing(above, name)
 		}
-		if create == nil {
-			return nil, nil
-		}
-		if at, err = create(above, name); err != nil {
+		if last == nil || err != nil {
 			return nil, err
 		}
 	}
-	return at, nil
+	return last, nil
 }
 
 // childNamed finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a

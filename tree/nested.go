@@ -20,7 +20,7 @@ type nestedSets struct{ *store }
 // nestedLayout has {left, right} in an index for subtrees, and {parent, left} for children in order.
 func nestedLayout(o Options) layout {
 	return layout{fields: []string{o.ParentField, o.LeftField, o.RightField}, extraIndex: []string{o.LeftField, o.RightField},
-		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField,
+		refField: o.ParentField, order: o.LeftField, byParentField: true, derived: o.LeftField,
 		numbered: true, descendantsFrom: fromNode}
 }
 
@@ -80,66 +80,80 @@ func (s numbers) shift(stretches ...stretch) mongo.WriteModel {
 // give two nodes the same numbers.
 func (s numbers) checkNumbered(n node) error {
 	if n.left == 0 && n.right == 0 {
-		return s.about(n.id, fmt.Errorf("%w: it has no %s and %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.o.LeftField, s.o.RightField))
+		return s.about(n.id, fmt.Errorf("%w: it has no %s and %s, run Adopt or Repair",
+			mongopatterns.ErrNotAdopted, s.o.LeftField, s.o.RightField))
 	}
 	if n.left < 1 || n.right <= n.left {
-		return s.about(n.id, fmt.Errorf("%s is %d and %s is %d, run Repair", s.o.LeftField, n.left, s.o.RightField, n.right))
+		return s.about(n.id, fmt.Errorf("%s, run Repair", s.rangeText(n)))
 	}
 	return nil
 }
 
-// orderAt finds the number at which a node begins, and makes room for it: everything from there on moves by 2
-// for a new node. A node that moves keeps its range for now: room moves it.
-func (s numbers) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
-	at, err := s.number(ctx, p)
+// rangeText is the range of a node for an error.
+func (s numbers) rangeText(n node) string {
+	return fmt.Sprintf("%s is %d and %s is %d", s.o.LeftField, n.left, s.o.RightField, n.right)
+}
+
+// orderAt gives a new node two numbers, and everything from there on moves by 2. A node that moves keeps its range for now:
+// room moves it.
+func (s numbers) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error) {
+	left, err := s.leftAt(ctx, pos)
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.moving != nil {
-		room, err = s.swap(*p.moving, at)
-		return nil, room, err
+	if x := pos.moving; x != nil {
+		if err := s.checkOutside(*x, left); err != nil {
+			return nil, nil, err
+		}
+		return nil, s.swap(*x, left), nil
 	}
-	if p.kind != atRoot || p.first {
-		room = []mongo.WriteModel{s.shift(stretch{at, math.MaxInt64, 2})}
+	if pos.kind != atRoot || pos.first {
+		room = []mongo.WriteModel{s.shift(stretch{left, math.MaxInt64, 2})}
 	}
-	return expr.D(s.o.LeftField, at, s.o.RightField, at+1), room, nil
+	return expr.D(s.o.LeftField, left, s.o.RightField, left+1), room, nil
 }
 
-// swap exchanges the range of x and the numbers between it and its new beginning; the numbers beyond these do not change.
-func (s numbers) swap(x node, at int64) ([]mongo.WriteModel, error) {
+// checkOutside refuses to move x to a number in its own range, where it would lie below itself.
+func (s numbers) checkOutside(x node, left int64) error {
+	if left > x.left && left <= x.right {
+		return s.about(x.id, ErrCycle)
+	}
+	return nil
+}
+
+// swap exchanges the range of x and the numbers between it and its new left; the numbers beyond these do not change.
+func (s numbers) swap(x node, left int64) []mongo.WriteModel {
 	width := x.right - x.left + 1
 	switch {
-	case at > x.left && at <= x.right: // below x itself
-		return nil, s.about(x.id, ErrCycle)
-	case at > x.right+1:
-		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})}, nil
-	case at < x.left:
-		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - x.left}, stretch{at, x.left - 1, width})}, nil
+	case left > x.right+1:
+		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, left - 1 - x.right}, stretch{x.right + 1, left - 1, -width})}
+	case left < x.left:
+		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, left - x.left}, stretch{left, x.left - 1, width})}
 	}
-	return nil, nil
+	return nil
 }
 
-// number returns the number at which a node begins at a position.
-func (s numbers) number(ctx context.Context, p placement) (int64, error) {
-	if p.kind == atRoot {
-		return s.rootNumber(ctx, p.first)
+// leftAt returns the left of a node at a position, as numbered before it comes there.
+func (s numbers) leftAt(ctx context.Context, pos foundPosition) (int64, error) {
+	if pos.kind == atRoot {
+		return s.rootLeft(ctx, pos.first)
 	}
-	if err := s.checkNumbered(p.anchor); err != nil {
+	if err := s.checkNumbered(pos.anchor); err != nil {
 		return 0, err
 	}
 	switch {
-	case p.kind == beforeSibling:
-		return p.anchor.left, nil
-	case p.kind == afterSibling:
-		return p.anchor.right + 1, nil
-	case p.first:
-		return p.anchor.left + 1, nil
+	case pos.kind == beforeSibling:
+		return pos.anchor.left, nil
+	case pos.kind == afterSibling:
+		return pos.anchor.right + 1, nil
+	case pos.first:
+		return pos.anchor.left + 1, nil
 	}
-	return p.anchor.right, nil
+	return pos.anchor.right, nil
 }
 
-// rootNumber returns the number at which a new first or last root begins.
-func (s numbers) rootNumber(ctx context.Context, first bool) (int64, error) {
+// rootLeft returns the left of a new first or last root.
+func (s numbers) rootLeft(ctx context.Context, first bool) (int64, error) {
 	if !first {
 		last, err := s.lastNumber(ctx)
 		return last + 1, err
@@ -181,7 +195,7 @@ func (s numbers) afterDelete(ctx context.Context, d deletion) ([]mongo.WriteMode
 func (s numbers) afterCascade(x node, deleted int64) ([]mongo.WriteModel, error) {
 	width := x.right - x.left + 1
 	if deleted != width/2 {
-		return nil, s.about(x.id, fmt.Errorf("%s is %d and %s is %d, but this range has %d nodes, run Repair", s.o.LeftField, x.left, s.o.RightField, x.right, deleted))
+		return nil, s.about(x.id, fmt.Errorf("%s, but this range has %d nodes, run Repair", s.rangeText(x), deleted))
 	}
 	return []mongo.WriteModel{s.shift(stretch{x.right + 1, math.MaxInt64, -width})}, nil
 }
@@ -195,115 +209,8 @@ func (s numbers) orderLast(ctx context.Context, items []*item) ([]bson.D, error)
 	}
 	fields := make([]bson.D, len(items))
 	for i := range items {
-		at := last + 1 + int64(i)
-		fields[i] = expr.D(s.o.LeftField, at, s.o.RightField, at)
+		number := last + 1 + int64(i)
+		fields[i] = expr.D(s.o.LeftField, number, s.o.RightField, number)
 	}
 	return fields, nil
-}
-
-// Maintenance.
-
-// whole reports whether both numbers are stored as whole numbers: integer, which parse uses, cuts fractions off and
-// reads a missing field as 0.
-func (s numbers) whole(n node) bool {
-	_, left := integral(n.raw.Lookup(s.o.LeftField))
-	_, right := integral(n.raw.Lookup(s.o.RightField))
-	return left && right
-}
-
-// audit compares the range of a node with those of its children, which have to fill it.
-func (s numbers) audit(e *engine, n node, _ *place, children []node) []finding {
-	if s.checkNumbered(n) != nil || !s.whole(n) {
-		return s.misnumbered(e, n, fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
-			s.o.RightField, text(n.raw.Lookup(s.o.RightField))))
-	}
-	next := n.left + 1
-	for _, child := range children {
-		if child.left != next {
-			return s.misnumbered(e, n, misplacedBeginning(child, next))
-		}
-		next = child.right + 1
-	}
-	if next != n.right {
-		return s.misnumbered(e, n, fmt.Sprintf("right is %d, the children end at %d", n.right, next-1))
-	}
-	return nil
-}
-
-// auditRoots looks for overlaps, because between roots there may be gaps.
-func (s numbers) auditRoots(e *engine, roots []node) []finding {
-	for i := 1; i < len(roots); i++ {
-		if next := roots[i-1].right + 1; roots[i].left < next {
-			return s.misnumbered(e, noNode, misplacedBeginning(roots[i], next))
-		}
-	}
-	return nil
-}
-
-func misplacedBeginning(n node, next int64) string {
-	return fmt.Sprintf("%s begins at %d, not at %d", text(n.id), n.left, next)
-}
-
-func (s numbers) misnumbered(e *engine, n node, detail string) []finding {
-	f := one(n, e.problem(mongopatterns.WrongField, n, s.o.LeftField, detail))
-	f.remedy = newNumbers
-	return []finding{f}
-}
-
-// renumber numbers all nodes anew from their parent fields, and returns how many it wrote. Siblings keep the order
-// of the numbers they have; those without numbers come last, by _id. Nodes on or below a cycle get 0. It holds
-// the shapes of all nodes in memory, and runs in one transaction, because half of a new numbering is wrong.
-func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err error) {
-	run := s.withLock
-	if dry {
-		run = s.atomically
-	}
-	err = run(ctx, func(ctx context.Context) error {
-		nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.nodesMatch()), expr.Op("$sort", expr.D("_id", 1))})
-		if err != nil {
-			return err
-		}
-		var models []mongo.WriteModel
-		for i, r := range s.newRanges(nodes) {
-			if n := nodes[i]; !s.whole(n) || n.left != r.left || n.right != r.right {
-				models = append(models, update(s.idMatch(n.id), expr.Op("$set", expr.D(s.o.LeftField, r.left, s.o.RightField, r.right))))
-			}
-		}
-		written = int64(len(models))
-		if dry {
-			return nil
-		}
-		return s.write(ctx, models...)
-	})
-	return written, err
-}
-
-// span is the range of a node.
-type span struct{ left, right int64 }
-
-// newRanges numbers nodes from their parent fields.
-func (s numbers) newRanges(nodes []node) []span {
-	pieces, below := make([]piece, len(nodes)), make([][]int, len(nodes))
-	for i, n := range nodes {
-		up, broken := s.parent(n)
-		pieces[i] = s.pieceOf(n, up, broken, i)
-	}
-	s.assemble(pieces, func(parent, child int) { below[parent] = append(below[parent], child) })
-	ranges, next := make([]span, len(nodes)), int64(0)
-	var number func(i int)
-	number = func(i int) {
-		next++
-		ranges[i].left = next
-		for _, child := range below[i] {
-			number(child)
-		}
-		next++
-		ranges[i].right = next
-	}
-	for _, n := range pieces {
-		if !n.child && n.up != n.id {
-			number(n.at)
-		}
-	}
-	return ranges
 }

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -28,6 +27,14 @@ func (s oneParent) checkSound(n node) error {
 	return s.checkNumbered(n)
 }
 
+// checkPosition refuses positions among siblings that are not ordered.
+func (s references) checkPosition(pos position) error {
+	if s.order == "" && (pos.first || pos.sibling()) {
+		return fault.Invalid("First, Before and After need Options.OrderField")
+	}
+	return nil
+}
+
 // insert writes to the parent, so that it conflicts with a concurrent move or deletion of the parent, without the lock.
 // It takes the lock in nested sets, which shift numbers everywhere, and beside a root or a sibling, where there may
 // be no parent to write to.
@@ -44,63 +51,62 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 		run = s.atomically
 	}
 	return run(ctx, func(ctx context.Context) error {
-		p, err := s.placeNew(ctx, pos)
+		found, due, err := s.findPosition(ctx, pos)
 		if err != nil {
 			return err
 		}
-		order, room, err := s.orderAt(ctx, p)
+		order, room, err := s.orderAt(ctx, found)
 		if err != nil {
 			return err
 		}
-		marked := p.parent
-		if s.numbered { // holdParent has only read the parent: it has no mark, and does not count the child yet
-			marked, room = nil, append(s.changeChildCount(p.parent, 1), room...)
-		}
-		if err := s.write(ctx, room...); err != nil {
+		if err := s.write(ctx, append(due, room...)...); err != nil {
 			return err
 		}
-		return s.insertUnder(ctx, d.with(s.fieldsInOrder(p.parent, order)), marked)
+		return s.insertUnder(ctx, d.with(s.fieldsInOrder(found.parent, order)), found.parent)
 	})
 }
 
-// placeNew reads the parent of a new node, and the sibling that the position names.
-func (s oneParent) placeNew(ctx context.Context, pos position) (p placement, err error) {
-	p.position = pos
+// findPosition reads the nodes of a position for a new node. It holds the parent, and returns the writes that are due: see
+// holdParent.
+func (s oneParent) findPosition(ctx context.Context, pos position) (found foundPosition, due []mongo.WriteModel, err error) {
+	found.position = pos
 	if pos.kind == atRoot {
-		return p, nil
+		return found, nil, nil
 	}
 	if !pos.sibling() {
-		if p.parent, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
-			return p, err
+		if found.parent, due, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+			return found, nil, err
 		}
-		p.anchor = *p.parent
-		return p, nil
+		found.anchor = *found.parent
+		return found, due, nil
 	}
-	if p.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
-		return p, err
+	if found.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+		return found, nil, err
 	}
-	if err := s.checkNotBare(p.anchor); err != nil {
-		return p, err
+	if err := s.checkNotBare(found.anchor); err != nil {
+		return found, nil, err
 	}
-	if match := s.parentMatch(p.anchor); match != nil {
-		p.parent, err = s.holdParent(ctx, match, s.orphaned(p.anchor))
+	if match := s.parentMatch(found.anchor); match != nil {
+		found.parent, due, err = s.holdParent(ctx, match, s.orphaned(found.anchor))
 	}
-	return p, err
+	return found, due, err
 }
 
-// holdParent reads a parent for a new node by a write, so that nobody moves or deletes it, unless every write takes the lock.
-func (s oneParent) holdParent(ctx context.Context, match bson.D, absent error) (*node, error) {
-	var n node
-	var err error
+// holdParent reads a parent for a new node by touch, so that nobody moves or deletes it. In NestedSets the lock sees to
+// that. There it only reads, and the write that counts the child is still due.
+func (s oneParent) holdParent(ctx context.Context, match bson.D, absent error) (parent *node, due []mongo.WriteModel, err error) {
 	if s.numbered {
-		n, err = s.findOne(ctx, match, absent)
-	} else {
-		n, err = s.touch(ctx, match, absent)
+		n, err := s.findOne(ctx, match, absent)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &n, s.changeChildCount(&n, 1), s.checkSound(n)
 	}
+	n, err := s.touch(ctx, match, absent)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &n, s.checkSound(n)
+	return &n, nil, s.checkSound(n)
 }
 
 // move sends one command: the writes that make room have to come first.
@@ -126,7 +132,7 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 		if err := s.checkNoCycle(ctx, x, parent); err != nil {
 			return err
 		}
-		order, room, err := s.orderAt(ctx, placement{pos, anchor, parent, &x})
+		order, room, err := s.orderAt(ctx, foundPosition{pos, anchor, parent, &x})
 		if err != nil {
 			return err
 		}
@@ -142,7 +148,7 @@ func (s oneParent) relocate(x node, parent *node, order bson.D) []mongo.WriteMod
 	}
 	return slices.Concat(
 		s.set(x, append(s.fieldsUnder(parent), order...)),
-		s.updatesBelow(x, *s.child(x.id, x.segment, parent)),
+		s.updatesBelow(x, *s.nodeUnder(x.id, x.segment, parent)),
 		s.changeChildCount(s.parentNode(x), -1),
 		s.changeChildCount(parent, 1))
 }
@@ -154,7 +160,7 @@ func (s oneParent) isChildOf(x node, parent *node) bool {
 	case broken != "":
 		return false
 	case parent == nil:
-		return !s.isParent(up)
+		return !s.isNode(up)
 	}
 	return s.refKey(up) == s.refKey(*parent)
 }
@@ -198,126 +204,6 @@ func (s oneParent) changeChildCount(n *node, by int64) []mongo.WriteModel {
 	return []mongo.WriteModel{update(s.namedMatch(*n), change)}
 }
 
-// removeOne deletes a node, and then looks for its children: see deleteOne. It returns the writes that move the
-// children, in their order, to its parent, or make roots of them.
-func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
-	x, err := s.deleteOne(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if err := cmp.Or(s.checkUsable(x), s.checkNotBare(x), s.checkNumbered(x)); err != nil {
-		return nil, err
-	}
-	d, err := s.survey(ctx, x, policy)
-	if err != nil {
-		return nil, err
-	}
-	if policy == mongopatterns.Restrict && len(d.children) > 0 {
-		return nil, s.about(x.id, mongopatterns.ErrReferenced)
-	}
-	if err := cmp.Or(s.checkDeletable(x), s.checkAllSound(x, d.children)); err != nil {
-		return nil, err
-	}
-	gained := int64(-1) // children that the parent of x gets
-	if policy == mongopatterns.Promote {
-		gained += int64(len(d.children))
-	}
-	ordered, err := s.afterDelete(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	models := append(s.changeChildCount(s.parentNode(x), gained), ordered...)
-	if len(d.children) == 0 {
-		return models, nil
-	}
-	return append(models, s.handOver(x, d.heir)...), nil
-}
-
-// checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and
-// these are not sound. Without children nothing is computed.
-func (s oneParent) checkAllSound(x node, children []node) error {
-	if len(children) == 0 || !s.inherits {
-		return nil
-	}
-	for _, n := range append(slices.Clone(children), x) {
-		if err := s.checkSound(n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// survey reads the children of x, and for Promote also the parent that gets them, in the same round trip.
-func (s oneParent) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
-	d = deletion{x: x, policy: policy}
-	match, up := s.childrenAndBareMatch(x), s.parentNode(x)
-	if policy == mongopatterns.Restrict {
-		d.children, err = s.findAll(ctx, match, 1)
-		return d, err
-	}
-	if policy == mongopatterns.Unlink || up == nil {
-		d.children, err = s.findAll(ctx, match)
-		return d, err
-	}
-	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{match, s.namedMatch(*up)}))
-	if err != nil {
-		return d, err
-	}
-	for _, n := range nodes {
-		if s.refKey(n) == s.refKey(*up) {
-			d.heir = &n
-		} else {
-			d.children = append(d.children, n)
-		}
-	}
-	if d.heir == nil {
-		return d, s.orphaned(x)
-	}
-	return d, nil
-}
-
-// removeAll deletes a node and its descendants.
-func (s oneParent) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
-	remove := s.removeByFilter
-	if s.descendantsFrom == fromQuery {
-		remove = s.removeByIDs
-	}
-	x, deleted, err := remove(ctx, id)
-	if err != nil {
-		return 0, nil, err
-	}
-	after, err = s.afterCascade(x, deleted)
-	return deleted, append(s.changeChildCount(s.parentNode(x), -1), after...), err
-}
-
-// removeByIDs is removeAll in ParentReferences, where the IDs of the descendants are read first.
-func (s oneParent) removeByIDs(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	nodes, err := s.readSubtree(ctx, id, s.down(id, 0, true), s.allChildrenMatch)
-	if err != nil {
-		return x, 0, err
-	}
-	if x = pick(nodes, id); x.raw == nil {
-		return x, 0, s.missing(id)
-	}
-	deleted, err = s.deleteIDs(ctx, idsOf(nodes))
-	return x, deleted, err
-}
-
-// removeByFilter is removeAll where one filter matches all descendants.
-func (s oneParent) removeByFilter(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	if x, err = s.readForCascade(ctx, id); err != nil {
-		return x, 0, err
-	}
-	if err := cmp.Or(s.checkUsable(x), s.checkNumbered(x)); err != nil {
-		return x, 0, err
-	}
-	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.descendantsMatch(x, 0)})))
-	if err != nil {
-		return x, 0, err
-	}
-	return x, done.DeletedCount, nil
-}
-
 // arrange places the documents of a Load.
 func (s oneParent) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
@@ -344,4 +230,12 @@ func (s oneParent) fieldsInOrder(parent *node, order bson.D) bson.D {
 		return slices.Concat(order, s.fieldsUnder(parent))
 	}
 	return slices.Concat(s.fieldsUnder(parent), order)
+}
+
+// audit reports an ID, or a segment, that cannot be in a path, and otherwise wrong numbers.
+func (s oneParent) audit(e *engine, n node, _ *place, children []node) []finding {
+	if s.checkUsable(n) == nil {
+		return s.auditNumbers(e, n, children)
+	}
+	return []finding{findingOf(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
 }

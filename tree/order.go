@@ -12,11 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
-
-// positionKind says where a position is, in relation to its anchor.
-type positionKind int
 
 const (
 	atRoot positionKind = iota
@@ -25,102 +21,21 @@ const (
 	afterSibling
 )
 
-// Position says where Insert, Move and Load put a node. Make one with Tree.AsRoot, Under, Before or After. The zero value
-// is AsRoot.
-type Position[ID any] struct {
-	at  position
-	err error
-}
-
-// First puts the node before its siblings instead of after them. It needs ordered siblings. Without them, as for the
-// roots of ChildReferences, the call that gets the Position returns mongopatterns.ErrInvalid. First has no effect on
-// Before and After.
-func (p Position[ID]) First() Position[ID] {
-	p.at.first = !p.at.sibling()
-	return p
-}
-
-// AsRoot is the position of a root, after the other roots if the tree orders them.
-func (t *Tree[ID, T]) AsRoot() Position[ID] { return Position[ID]{} }
-
-// Under is the position after the other children of parent.
-func (t *Tree[ID, T]) Under(parent ID) Position[ID] { return t.position(underParent, parent) }
-
-// Before is the position right before a sibling. It needs ordered siblings, as First.
-func (t *Tree[ID, T]) Before(sibling ID) Position[ID] { return t.position(beforeSibling, sibling) }
-
-// After is the position right after a sibling. It needs ordered siblings, as First.
-func (t *Tree[ID, T]) After(sibling ID) Position[ID] { return t.position(afterSibling, sibling) }
-
-// position keeps an error for the call that gets the Position, so that Under and the others return one value.
-func (t *Tree[ID, T]) position(kind positionKind, id ID) Position[ID] {
-	anchorID, err := t.c.id(id)
-	return Position[ID]{position{kind: kind, anchorID: anchorID}, err}
-}
-
-// position is a Position without its type parameter.
-type position struct {
-	kind     positionKind
-	anchorID bson.RawValue // of the node that the position names: the parent or a sibling
-	first    bool
-}
-
-func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
-
-// with returns the ID of the node that moves to the position, and that of the anchor if there is one.
-func (p position) with(id bson.RawValue) []bson.RawValue {
-	if p.kind == atRoot {
-		return []bson.RawValue{id}
-	}
-	return []bson.RawValue{id, p.anchorID}
-}
-
-// offset is the one in the list of children for a position under a parent, -1 for the end.
-func (p position) offset() int {
-	if p.first {
-		return 0
-	}
-	return -1
-}
-
-// positionUnder is the position under a parent, null for the roots.
-func positionUnder(parent bson.RawValue) position {
-	if isNull(parent) {
-		return position{}
-	}
-	return position{kind: underParent, anchorID: parent}
-}
-
-// placement is a position with the nodes that Insert and Move have read for it.
-type placement struct {
-	position
-	anchor node  // without raw for a root
-	parent *node // nil for a root
-	moving *node // the node that moves there, nil for a new one
-}
-
-// deletion is a deleted node with what was read for its children.
-type deletion struct {
-	x        node
-	policy   mongopatterns.DeletePolicy
-	children []node // only one for Restrict
-	heir     *node  // gets the children, nil if they become roots
-}
-
 // siblingOrder keeps siblings in order. It has two implementations: gaps, with or without an OrderField, and the
 // numbers of NestedSets.
 type siblingOrder interface {
 	// checkNumbered refuses a node with numbers that do not tell where it is.
 	checkNumbered(n node) error
-	// orderAt returns the fields that order a node among its siblings, and the writes to other nodes that make room.
-	orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error)
+	// orderAt returns the fields that order a node among its siblings, and the writes to other nodes that make room. By
+	// numbers it also refuses a cycle.
+	orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error)
 	// afterDelete returns the writes that order the children of a deleted node under its heir, or as roots. It also
 	// closes the gap of the node.
 	afterDelete(ctx context.Context, d deletion) ([]mongo.WriteModel, error)
 	// afterCascade returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
 	afterCascade(x node, deleted int64) ([]mongo.WriteModel, error)
-	// audit is that of upkeep.
-	audit(e *engine, n node, at *place, children []node) []finding
+	// auditNumbers finds numbers that contradict those of the children.
+	auditNumbers(e *engine, n node, children []node) []finding
 	// orderLast returns, for each document of a Load, the fields that put it after its siblings.
 	orderLast(ctx context.Context, items []*item) ([]bson.D, error)
 }
@@ -140,62 +55,55 @@ type gaps struct{ references }
 
 func (s gaps) checkNumbered(node) error                             { return nil }
 func (s gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
-
-// checkPosition refuses positions among siblings that are not ordered.
-func (s references) checkPosition(pos position) error {
-	if s.order == "" && (pos.first || pos.sibling()) {
-		return fault.Invalid("First, Before and After need Options.OrderField")
-	}
-	return nil
-}
+func (s gaps) auditNumbers(*engine, node, []node) []finding         { return nil }
 
 // orderAt lets a move write to the new parent, too. Insertions under it choose orders without the lock, and must
 // conflict with this one.
-func (s gaps) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
+func (s gaps) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error) {
 	if s.o.OrderField == "" {
 		return nil, nil, nil
 	}
-	var at int64
-	if p.sibling() {
-		at, room, err = s.orderBeside(ctx, p)
+	var order int64
+	if pos.sibling() {
+		order, room, err = s.orderBeside(ctx, pos)
 	} else {
-		at, err = s.orderUnder(ctx, p)
+		order, err = s.orderUnder(ctx, pos)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.moving != nil {
-		room = append(room, s.touched(p.parent)...)
+	if pos.moving != nil {
+		room = append(room, s.touches(pos.parent)...)
 	}
-	return expr.D(s.o.OrderField, at), room, nil
+	return expr.D(s.o.OrderField, order), room, nil
 }
 
 // orderUnder is a gap after the last sibling, or before the first.
-func (s gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
+func (s gaps) orderUnder(ctx context.Context, pos foundPosition) (int64, error) {
 	direction, out := -1, int64(orderGap)
-	if p.first {
+	if pos.first {
 		direction, out = 1, -orderGap
 	}
-	edge, err := s.edge(ctx, p, direction, anyNumber)
-	if err != nil || edge.raw == nil {
+	outermost, err := s.siblingWith(ctx, pos, anyNumber, direction)
+	if err != nil || outermost.raw == nil {
 		return 0, err
 	}
-	return edge.order + out, s.checkOrder(edge)
+	return outermost.order + out, s.checkOrder(outermost)
 }
 
 // orderBeside is in the middle between the anchor and the next sibling, or one gap from the anchor if it has no
 // neighbour there. If there is no room, all siblings after the new place move up by one gap; room is that write, which
 // has to come first.
-func (s gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mongo.WriteModel, err error) {
-	if err := s.checkWhole(p.anchor); err != nil {
+func (s gaps) orderBeside(ctx context.Context, pos foundPosition) (order int64, room []mongo.WriteModel, err error) {
+	if err := s.checkWhole(pos.anchor); err != nil {
 		return 0, nil, err
 	}
-	anchor := p.anchor.order
+	anchor := pos.anchor.order
 	direction, beyond, moves := 1, "$gt", "$gt"
-	if p.kind == beforeSibling { // the anchor itself makes room
+	if pos.kind == beforeSibling { // the anchor itself makes room
 		direction, beyond, moves = -1, "$lt", "$gte"
 	}
-	next, err := s.edge(ctx, p, direction, expr.Op(beyond, anchor))
+	next, err := s.siblingWith(ctx, pos, expr.Op(beyond, anchor), direction)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -208,7 +116,7 @@ func (s gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 	}
 	low, high := min(anchor, other), max(anchor, other)
 	if high-low < 2 {
-		after := append(s.siblingsMatch(p.parent), expr.Element(s.o.OrderField, expr.D(moves, anchor)))
+		after := append(s.siblingsMatch(pos.parent), expr.Element(s.o.OrderField, expr.D(moves, anchor)))
 		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(s.o.OrderField, int64(orderGap))))}
 		high += orderGap
 	}
@@ -220,20 +128,24 @@ var anyNumber = expr.Op("$gte", math.Inf(-1))
 
 // checkOrder refuses a node with a number in the OrderField beside which none can be computed.
 func (s gaps) checkOrder(n node) error {
-	v := s.field(n.raw, s.o.OrderField)
-	if hasRoom(v) {
+	if hasRoom(s.field(n.raw, s.o.OrderField)) {
 		return nil
 	}
-	return s.about(n.id, fmt.Errorf("%w: %s is %s, which leaves no number beside it, run Repair", mongopatterns.ErrMalformed, s.o.OrderField, text(v)))
+	return s.badOrder(n, "leaves no number beside it")
 }
 
 // checkWhole also refuses a node with a fraction, beside which a whole number may lie on the wrong side.
 func (s gaps) checkWhole(n node) error {
-	v := s.field(n.raw, s.o.OrderField)
-	if f, ok := v.DoubleOK(); ok && f != math.Trunc(f) {
-		return s.about(n.id, fmt.Errorf("%w: %s is %s, which is no whole number, run Repair", mongopatterns.ErrMalformed, s.o.OrderField, text(v)))
+	if f, ok := s.field(n.raw, s.o.OrderField).DoubleOK(); ok && f != math.Trunc(f) {
+		return s.badOrder(n, "is no whole number")
 	}
 	return s.checkOrder(n)
+}
+
+// badOrder is the error for a node beside which none can be placed.
+func (s gaps) badOrder(n node, why string) error {
+	return s.about(n.id, fmt.Errorf("%w: %s is %s, which %s, run Repair",
+		mongopatterns.ErrMalformed, s.o.OrderField, text(s.field(n.raw, s.o.OrderField)), why))
 }
 
 // hasRoom is also true for what is not a number, which counts as 0 as if it were missing.
@@ -247,12 +159,12 @@ func hasRoom(v bson.RawValue) bool {
 	return v.Type != bson.TypeDecimal128
 }
 
-// edge returns the first sibling with an order within bounds, or a node without raw. The node that moves does not
-// count.
-func (s gaps) edge(ctx context.Context, p placement, direction int, bounds bson.D) (node, error) {
-	match := append(s.siblingsMatch(p.parent), expr.Element(s.o.OrderField, bounds))
-	if p.moving != nil {
-		match = append(match, expr.Element(s.o.IDField, expr.Op("$ne", p.moving.id)))
+// siblingWith returns the first sibling with an order within bounds, in a direction, or a node without raw. The node that
+// moves does not count.
+func (s gaps) siblingWith(ctx context.Context, pos foundPosition, bounds bson.D, direction int) (node, error) {
+	match := append(s.siblingsMatch(pos.parent), expr.Element(s.o.OrderField, bounds))
+	if pos.moving != nil {
+		match = append(match, expr.Element(s.o.IDField, expr.Op("$ne", pos.moving.id)))
 	}
 	return s.findOne(ctx, match, nil, s.o.OrderField, direction)
 }
@@ -264,15 +176,13 @@ func (s gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.Write
 	if field == "" || len(d.children) == 0 {
 		return nil, nil
 	}
-	low, high := d.children[0].order, d.children[0].order
 	for _, n := range append(slices.Clone(d.children), d.x) {
 		if err := s.checkOrder(n); err != nil {
 			return nil, err
 		}
 	}
-	for _, n := range d.children {
-		low, high = min(low, n.order), max(high, n.order)
-	}
+	byOrder := func(a, b node) int { return cmp.Compare(a.order, b.order) }
+	low, high := slices.MinFunc(d.children, byOrder).order, slices.MaxFunc(d.children, byOrder).order
 	first := d.x.order
 	if d.policy == mongopatterns.Promote {
 		models = s.roomForChildren(d, high-low)
@@ -289,7 +199,7 @@ func (s gaps) roomForChildren(d deletion, width int64) (models []mongo.WriteMode
 		after := append(s.siblingsMatch(d.heir), expr.Element(s.o.OrderField, expr.Op("$gt", d.x.order)))
 		models = append(models, update(after, expr.Op("$inc", expr.D(s.o.OrderField, width))))
 	}
-	return append(models, s.touched(d.heir)...)
+	return append(models, s.touches(d.heir)...)
 }
 
 // orderAfterRoots is a gap after the last root, or the order of x if there is none.
@@ -308,18 +218,18 @@ func (s gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	if field == "" {
 		return fields, nil
 	}
-	at, seen := bson.A{}, map[string]bool{}
+	refs, seen := bson.A{}, map[string]bool{}
 	for _, it := range items {
 		if k := key(it.parentID); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
 			seen[k] = true
 			if it.parent == nil {
-				at = append(at, s.rootRefs()...)
+				refs = append(refs, s.rootRefs()...)
 			} else {
-				at = append(at, s.refTo(it.parent))
+				refs = append(refs, s.refTo(it.parent))
 			}
 		}
 	}
-	last, err := s.findOne(ctx, expr.D(s.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
+	last, err := s.findOne(ctx, expr.D(s.refField, expr.Op("$in", refs), field, anyNumber), nil, field, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -339,8 +249,8 @@ func (s gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 
 // orderOf is the order of a node among its siblings. A node without a whole number comes last.
 func (s *store) orderOf(n node) int64 {
-	if at, ok := integral(s.field(n.raw, s.order)); ok {
-		return at
+	if order, ok := integral(s.field(n.raw, s.order)); ok {
+		return order
 	}
 	return math.MaxInt64
 }
@@ -357,12 +267,12 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	slices.SortStableFunc(siblings, func(a, b node) int { return cmp.Compare(s.orderOf(a), s.orderOf(b)) })
 	start, next := 0, int64(0) // from where on, and with what number
 	for start < len(siblings) && s.orderOf(siblings[start]) != math.MaxInt64 {
-		at := s.orderOf(siblings[start])
-		if at < -orderMax || at > orderMax || start > 0 && at == s.orderOf(siblings[start-1]) {
+		order := s.orderOf(siblings[start])
+		if order < -orderMax || order > orderMax || start > 0 && order == s.orderOf(siblings[start-1]) {
 			start, next = 0, 0
 			break
 		}
-		start, next = start+1, at+orderGap
+		start, next = start+1, order+orderGap
 	}
 	if rest := int64(len(siblings) - start); rest > 0 && next > orderMax-rest*orderGap { // no room for those without a number
 		start, next = 0, 0
@@ -372,12 +282,4 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 		next += orderGap
 	}
 	return models
-}
-
-// audit reports an ID, or a segment, that cannot be in a path.
-func (s gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
-	if s.checkUsable(n) == nil {
-		return nil
-	}
-	return []finding{one(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
 }

@@ -15,7 +15,8 @@ import (
 type parentRefs struct{ *store }
 
 func parentLayout(o Options) layout {
-	return layout{fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, keepsParent: true, descendantsFrom: fromQuery}
+	return layout{fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, byParentField: true,
+		descendantsFrom: fromQuery}
 }
 
 func (s parentRefs) parent(n node) (node, string)                   { return s.namedParent(n) }
@@ -52,7 +53,7 @@ func (s *store) noParent(v bson.RawValue) bool {
 	return isNull(v) || s.rootParent.Type != 0 && same(v, s.rootParent)
 }
 
-// rootParents are the values that the ParentField of a root can have, and aParent matches all other values.
+// rootParents are the values that the ParentField of a root can have.
 func (s *store) rootParents() bson.A {
 	if s.rootParent.Type == 0 {
 		return bson.A{nil}
@@ -60,7 +61,8 @@ func (s *store) rootParents() bson.A {
 	return bson.A{nil, s.rootParent}
 }
 
-func (s *store) aParent() any {
+// anyParent is the condition that the ParentField names a parent.
+func (s *store) anyParent() any {
 	if s.rootParent.Type == 0 {
 		return expr.Op("$ne", nil)
 	}
@@ -83,7 +85,7 @@ func (s *store) newRootParent() any {
 	return s.rootParent
 }
 
-// except excludes nodes that have an array as their parent: an equality would match its elements, and the node
+// noArrayMatch excludes nodes that have an array as their parent: an equality would match its elements, and the node
 // would be a child of each. It is an orphan instead.
 func (s *store) noArrayMatch(field string) bson.D {
 	if field != s.o.ParentField {
@@ -119,5 +121,6 @@ func (s *store) upToNoID() bson.D {
 // parentDown passes over a node with a regular expression as its ID, which would lead to the children of others.
 func (s *store) parentDown(id any, depth int, self bool) mongo.Pipeline {
 	own := s.o.IDField
-	return s.graphDown(id, graphSearch{start: expr.Field(own), from: own, to: s.o.ParentField, depth: depth, only: noPatternMatch(own)}, self)
+	search := graphSearch{start: expr.Field(own), from: own, to: s.o.ParentField, depth: depth, only: noPatternMatch(own)}
+	return s.graphDown(id, search, self)
 }

@@ -1,20 +1,14 @@
 package tree
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -114,24 +108,6 @@ func (s materializedPath) replace(from, start string) []mongo.WriteModel {
 		mongo.Pipeline{expr.Op("$set", expr.D(s.o.PathField, moved))})}
 }
 
-// Rename changes the segment of a node and the paths of all nodes below it. It needs Options.SegmentField.
-// If a sibling has that segment, Rename returns a duplicate key error.
-//
-// Cost: 4 round trips for any number of descendants (lock, node, one command of updates, commit); written are the
-// subtree and the lock.
-func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err error) {
-	ctx = comment.Call(ctx, "tree.Rename")
-	defer fault.In(&err, "tree.Rename")
-	raw, err := t.c.id(id)
-	if err != nil {
-		return err
-	}
-	if t.c.o.SegmentField == "" {
-		return fault.Invalid("Rename needs MaterializedPath with an Options.SegmentField")
-	}
-	return materializedPath{t.c.store}.rename(ctx, raw, value.Of(segment))
-}
-
 // rename writes the new segment to the node and to all paths below it. A node without a valid segment has no nodes
 // below it.
 func (s materializedPath) rename(ctx context.Context, id, segment bson.RawValue) error {
@@ -175,7 +151,8 @@ func (s materializedPath) up(levels int) mongo.Pipeline {
 		return expr.D("case", expr.IsType(expr.Field(s.o.IDField), types...),
 			"then", expr.Op("$convert", expr.D("input", expr.Var("s"), "to", name, "onError", expr.Literal(bson.MinKey{}))))
 	}
-	id := expr.Op("$switch", expr.D("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
+	branches := bson.A{to("objectId", "objectId"), to("long", "int", "long")}
+	id := expr.Op("$switch", expr.D("branches", branches, "default", expr.Var("s")))
 	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(s.o.IDField)})
 	return s.upBy(expr.Op("$reverseArray", way), levels)
 }
@@ -184,21 +161,22 @@ func (s materializedPath) up(levels int) mongo.Pipeline {
 // segments, and those before it are its path. The node itself is not joined, because it may have no segment.
 func (s materializedPath) upBySegments(segments any, levels int) mongo.Pipeline {
 	sep, path, this := expr.Literal(s.o.PathDelimiter), expr.Var("value.path"), expr.Var("this")
+	// The path of a root may also be null.
+	paths := expr.Cond(expr.Op("$eq", path, sep), bson.A{sep, nil}, path)
 	above := expr.Reduce(segments, expr.D("path", sep, "way", bson.A{}), expr.D(
 		"path", expr.Op("$concat", path, this, sep),
-		// The path of a root may also be null.
-		"way", expr.Op("$concatArrays", bson.A{expr.D("path", expr.Cond(expr.Op("$eq", path, sep), bson.A{sep, nil}, path), "segment", this)},
-			expr.Var("value.way"))))
+		"way", expr.Op("$concatArrays", bson.A{expr.D("path", paths, "segment", this)}, expr.Var("value.way"))))
 	way := expr.Op("$concatArrays", bson.A{expr.D("path", expr.Field(s.o.PathField), "segment", expr.Field(s.o.SegmentField))},
 		expr.Let("up", above, expr.Var("up.way")))
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
+	match := s.inJoin(
+		expr.Element("$expr", expr.Op("$eq", expr.Field(s.o.SegmentField), expr.Var("segment"))),
+		expr.Element("$nor", bson.A{s.bareMatch(s.anyParent())}))
 	join := expr.D("from", s.coll.Name(), "localField", fieldRef+".path", "foreignField", s.o.PathField,
 		"let", expr.D("segment", expr.Field(fieldRef+".segment")),
-		"pipeline", bson.A{expr.Op("$match", s.inJoin(expr.Element("$expr", expr.Op("$eq", expr.Field(s.o.SegmentField), expr.Var("segment"))),
-			expr.Element("$nor", bson.A{s.bareMatch(s.aParent())})))},
-		"as", fieldTree)
+		"pipeline", bson.A{expr.Op("$match", match)}, "as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$project", expr.D(fieldSelf, expr.Var("ROOT"), fieldRef, way)),
@@ -248,107 +226,4 @@ func (s materializedPath) fullExpr(end string) bson.D {
 
 func (s materializedPath) split(path any) bson.D {
 	return expr.Op("$split", path, expr.Literal(s.o.PathDelimiter))
-}
-
-// Segments and paths.
-
-// checkDelimiter also refuses "~", because bounds need a next character: see pathRange.
-func checkDelimiter(s string) error {
-	if len(s) != 1 || !strings.Contains("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}", s) {
-		return fmt.Errorf("%q is not one ASCII punctuation character below %q", s, "~")
-	}
-	return nil
-}
-
-// segmentString is the form of an ID in a path. It equals the server's $toString, which fullExpr uses.
-func segmentString(v bson.RawValue) (string, error) {
-	switch v.Type {
-	case bson.TypeString:
-		return v.StringValue(), nil
-	case bson.TypeObjectID:
-		return v.ObjectID().Hex(), nil
-	case bson.TypeInt32, bson.TypeInt64:
-		return strconv.FormatInt(v.AsInt64(), 10), nil
-	}
-	return "", fmt.Errorf("a BSON %v has no string form in a path", v.Type)
-}
-
-// segmentField is the field that represents a node in the paths below it.
-func (s *store) segmentField() string { return cmp.Or(s.o.SegmentField, s.o.IDField) }
-
-// segment returns the string that represents a node in the paths below it.
-func (s *store) segment(n node) (string, error) {
-	if s.o.SegmentField == "" {
-		return segmentString(n.id)
-	}
-	segment, ok := n.segment.StringValueOK()
-	if !ok {
-		return "", errors.New("a segment that is not a string")
-	}
-	return segment, nil
-}
-
-// checkSegment refuses a node with a segment that cannot be in a path.
-func (s *store) checkSegment(n node) error {
-	segment, err := s.segment(n)
-	switch {
-	case err != nil:
-		return err
-	case segment == "":
-		return errors.New("an empty segment")
-	case strings.Contains(segment, s.o.PathDelimiter):
-		return fmt.Errorf("the segment %q holds the delimiter %q", segment, s.o.PathDelimiter)
-	}
-	return nil
-}
-
-// segmentID turns a segment back into an ID of the type that like has.
-func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
-	var v any = segment
-	var err error
-	switch like.Type {
-	case bson.TypeObjectID:
-		v, err = bson.ObjectIDFromHex(segment)
-	case bson.TypeInt32, bson.TypeInt64:
-		v, err = strconv.ParseInt(segment, 10, 64)
-	}
-	if err != nil {
-		return value.Null, false
-	}
-	return value.Of(v), true
-}
-
-// full returns the path of the children of n.
-func (s *store) full(n node) string {
-	segment, _ := s.segment(n)
-	return n.path + segment + s.o.PathDelimiter
-}
-
-// segments splits a path, root first. The path of a root has none.
-func (s *store) segments(path string) []string {
-	if path = strings.Trim(path, s.o.PathDelimiter); path == "" {
-		return nil
-	}
-	return strings.Split(path, s.o.PathDelimiter)
-}
-
-// pathRange are the bounds of all paths that begin with a full path. The upper one has the next character in place of
-// its last, the delimiter.
-func (s *store) pathRange(full string) bson.D {
-	return expr.D("$gte", full, "$lt", full[:len(full)-1]+s.afterDelimiter())
-}
-
-// afterDelimiter is the character after the delimiter: see pathRange.
-func (s *store) afterDelimiter() string { return string(rune(s.o.PathDelimiter[0] + 1)) }
-
-// checkUsable refuses a node with a segment that cannot be in a path, because the paths below it would be those of
-// other nodes. Representations without a path have no such node.
-func (s *store) checkUsable(n node) error {
-	if s.kind != MaterializedPath {
-		return nil
-	}
-	if err := s.checkSegment(n); err != nil {
-		return s.about(n.id, fault.Invalid("%s: %w", s.segmentField(), err))
-	}
-	return nil
 }

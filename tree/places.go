@@ -15,7 +15,7 @@ type place struct {
 	segment bson.RawValue // in to
 	node    node          // as it was read, until the place is connected
 	said    said
-	kept    bool // see keep
+	adopted bool // before this run: see markAdopted
 
 	// The next step of the way up, set by resolveKnown and resolveRead.
 	begun    bool     // resolveKnown has run
@@ -30,7 +30,7 @@ type place struct {
 	cycle     *cycle   // that it lies on
 	closing   []*place // those of its ups whose links close the cycle
 
-	computed *node // the result of compute
+	asParent *node // the result of engine.asParent, once it was asked for
 }
 
 // said is what a document said of its parent when its place was made, for moved.
@@ -69,8 +69,8 @@ func (e *engine) placeOf(n node) *place {
 	if at == nil {
 		at = e.newPlace(n)
 	}
-	if e.keeps && !at.kept && n.raw.Lookup(e.to.refField).Type != 0 { // perhaps since the last look
-		e.keep(at, n)
+	if e.skipsAdopted && !at.adopted && n.raw.Lookup(e.to.refField).Type != 0 { // perhaps since the last look
+		e.markAdopted(at, n)
 	}
 	return at
 }
@@ -86,9 +86,10 @@ func (e *engine) newPlace(n node) *place {
 	return at
 }
 
-// keep lets a node have the place that it has in to already. climb does not go above it.
-func (e *engine) keep(at *place, n node) {
-	at.kept, at.computed = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
+// markAdopted notes that a node has its path or its array in to already, and so stays where it is there. climb does not go
+// above it.
+func (e *engine) markAdopted(at *place, n node) {
+	at.adopted, at.asParent = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
 }
 
 // moved reports whether a node names another parent than when its place was found. Old code moves nodes without
@@ -102,11 +103,11 @@ func (e *engine) moved(n node) bool {
 		return true
 	}
 	// In ChildReferences the parent field says where a node without an array is.
-	if e.from.isBare(n.raw) && (at.kept || !at.said.bare || !same(n.parent, at.said.parent)) {
+	if e.from.isBare(n.raw) && (at.adopted || !at.said.bare || !same(n.parent, at.said.parent)) {
 		return true
 	}
 	up, _ := e.from.parent(n)
-	return !at.kept && at.said.up != e.from.refKey(up)
+	return !at.adopted && at.said.up != e.from.refKey(up)
 }
 
 // readParents reads the parents of places that are not known, makes them their ups, and returns the
@@ -151,7 +152,7 @@ func (e *engine) resolveKnown(at *place) bool {
 	at.begun = true
 	ref, broken := e.from.parent(at.node)
 	at.said.up, at.lost = e.from.refKey(ref), broken
-	if broken != "" || at.kept {
+	if broken != "" || at.adopted {
 		return true
 	}
 	if up := e.known[at.said.up]; up != nil {
@@ -164,8 +165,8 @@ func (e *engine) resolveKnown(at *place) bool {
 // resolveRead gives a place the parent that its node names, now that the parents were read, or says why it has none. The
 // parents that list it are among its ups already.
 func (e *engine) resolveRead(at *place) {
-	ref, broken := e.from.unconfirmed(at.node, at.ups)
-	if !e.from.isParent(ref) {
+	ref, broken := e.from.unlistedParent(at.node, at.ups)
+	if !e.from.isNode(ref) {
 		return
 	}
 	if e.from.namesChildren { // then no list says where the node is, even if others have it
@@ -184,25 +185,25 @@ func (e *engine) resolveRead(at *place) {
 	at.lost = "there is no such parent"
 }
 
-// compute returns a node as its children in to see it, computed downwards from the root, or from a node that keeps its
-// place. It is nil if no root leads to the node, or if the node or one above it has a segment that no path can contain.
-func (e *engine) compute(at *place) *node {
+// asParent returns a node as its children in to see it, computed downwards from the root, or from a node that is adopted.
+// It is nil if no root leads to the node, or if the node or one above it has a segment that no path can contain.
+func (e *engine) asParent(at *place) *node {
 	if !at.rooted {
 		return nil
 	}
-	if at.computed == nil {
+	if at.asParent == nil {
 		var up *node
 		if len(at.ups) > 0 {
-			if up = e.compute(at.ups[0]); up == nil {
+			if up = e.asParent(at.ups[0]); up == nil {
 				return nil
 			}
 		}
-		at.computed = e.to.child(at.id, at.segment, up)
+		at.asParent = e.to.nodeUnder(at.id, at.segment, up)
 	}
-	if e.to.checkUsable(*at.computed) != nil {
+	if e.to.checkUsable(*at.asParent) != nil {
 		return nil
 	}
-	return at.computed
+	return at.asParent
 }
 
 // forget drops all places. epoch is the one from now on, -1 if it could not be read.

@@ -23,7 +23,7 @@ type references struct {
 
 // parentNode returns the parent that a node names, nil for a root. It need not exist.
 func (s references) parentNode(n node) *node {
-	if up, _ := s.parent(n); s.isParent(up) {
+	if up, _ := s.parent(n); s.isNode(up) {
 		return &up
 	}
 	return nil
@@ -85,7 +85,7 @@ func (s references) siblingsMatch(parent *node) bson.D {
 	switch roots := s.rootRefs(); {
 	case parent == nil && len(roots) > 1:
 		return expr.D(s.refField, expr.Op("$in", roots))
-	case parent != nil && s.keepsParent && s.noParent(parent.id): // not a node: this would match the roots
+	case parent != nil && s.byParentField && s.noParent(parent.id): // not a node: this would match the roots
 		return s.idsMatch(nil)
 	}
 	return expr.D(s.refField, equal(s.refTo(parent)))
@@ -93,7 +93,7 @@ func (s references) siblingsMatch(parent *node) bson.D {
 
 // rootRefs are the values that refField can have in a root.
 func (s references) rootRefs() bson.A {
-	if s.keepsParent {
+	if s.byParentField {
 		return s.rootParents()
 	}
 	if s.o.SegmentField != "" {
@@ -118,7 +118,7 @@ func (s references) notBareRootsMatch() bson.D {
 
 // children by a path need the node first, because its path and segment make the path of its children.
 func (s references) children(id any) mongo.Pipeline {
-	if s.keepsParent {
+	if s.byParentField {
 		match := expr.D(s.refField, equal(id))
 		if raw, ok := id.(bson.RawValue); ok {
 			match = s.siblingsMatch(&node{id: raw})
@@ -135,19 +135,20 @@ func (s references) children(id any) mongo.Pipeline {
 // siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
 // which all match then.
 func (s references) siblings(id any) mongo.Pipeline {
-	var among mongo.Pipeline
-	if match := s.notBareRootsMatch(); match != nil {
-		among = mongo.Pipeline{expr.Op("$match", match)}
-	}
-	self := mongo.Pipeline{expr.Op("$match", append(append(s.idMatch(id), s.noArrayMatch(s.refField)...), s.notBareRootsMatch()...))}
-	local := s.refField
+	notBare := s.notBareRootsMatch()
+	p, local := mongo.Pipeline{expr.Op("$match", slices.Concat(s.idMatch(id), s.noArrayMatch(s.refField), notBare))}, s.refField
 	if roots := s.rootRefs(); len(roots) > 1 {
 		local = fieldRef
 		ref := expr.IfNull(expr.Field(s.refField), nil)
-		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", ref, expr.Literal(roots)), expr.Literal(roots), bson.A{ref}))))
+		isRoot := expr.Op("$in", ref, expr.Literal(roots))
+		p = append(p, expr.Op("$set", expr.D(local, expr.Cond(isRoot, expr.Literal(roots), bson.A{ref}))))
 	}
-	return slices.Concat(self, mongo.Pipeline{s.lookup(local, s.refField, append(among, s.inOrder()...)...)},
-		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(s.o.IDField, expr.Op("$ne", id)))})
+	stages := s.inOrder()
+	if notBare != nil {
+		stages = append(mongo.Pipeline{expr.Op("$match", notBare)}, stages...)
+	}
+	others := mongo.Pipeline{expr.Op("$match", expr.D(s.o.IDField, expr.Op("$ne", id)))}
+	return slices.Concat(append(p, s.lookup(local, s.refField, stages...)), unfold(), others)
 }
 
 // leaves looks for children of every node unless there are counts.
@@ -155,7 +156,7 @@ func (s references) leaves() mongo.Pipeline {
 	switch {
 	case s.o.ChildCountField != "":
 		return mongo.Pipeline{expr.Op("$match", expr.D(s.o.ChildCountField, 0))}
-	case s.keepsParent:
+	case s.byParentField:
 		return s.unreferenced(s.o.IDField, s.refField)
 	}
 	return s.unreferenced(fieldRef, s.refField, expr.Op("$match", s.notBareMatch()), expr.Op("$set", expr.D(fieldRef, s.refExpr())))
@@ -198,23 +199,23 @@ func (s references) childrenByParent(ctx context.Context, nodes []node) ([][]nod
 	if err != nil {
 		return nil, err
 	}
-	out, at := make([][]node, len(nodes)), map[string]int{}
+	out, offsets := make([][]node, len(nodes)), map[string]int{}
 	for i, n := range nodes {
-		at[key(n.id)] = i
+		offsets[key(n.id)] = i
 		if s.o.SegmentField != "" {
-			at[s.refKey(n)] = i
+			offsets[s.refKey(n)] = i
 		}
 	}
 	for _, child := range found {
 		up, _ := s.parent(child)
-		if i, ok := at[s.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
+		if i, ok := offsets[s.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
 			out[i] = append(out[i], child)
 		}
 	}
 	return out, nil
 }
 
-func (s references) unconfirmed(n node, _ []*place) (up node, broken string) { return s.parent(n) }
+func (s references) unlistedParent(n node, _ []*place) (up node, broken string) { return s.parent(n) }
 
 // prepareAdoption has nothing to write but the fields of the nodes, because these name their parents.
 func (s references) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
@@ -235,10 +236,10 @@ func (s references) fieldsOf(parent *node, _ []node) bson.D { return s.fieldsUnd
 // way, and would be orphans.
 func (s references) makeRoot(n node) []mongo.WriteModel {
 	models := []mongo.WriteModel{update(s.idMatch(n.id), expr.Op("$set", s.fieldsUnder(nil)))}
-	if s.keepsParent || s.checkUsable(n) != nil {
+	if s.byParentField || s.checkUsable(n) != nil {
 		return models
 	}
-	return append(models, s.updatesBelow(n, *s.child(n.id, n.segment, nil))...)
+	return append(models, s.updatesBelow(n, *s.nodeUnder(n.id, n.segment, nil))...)
 }
 
 // checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
@@ -247,7 +248,7 @@ func (s references) checkSound(n node) error {
 	if err := s.checkNotBare(n); err != nil {
 		return err
 	}
-	if s.tellsAncestors() && s.keepsParent {
+	if s.tellsAncestors() && s.byParentField {
 		above := s.above(n, n.id)
 		last := value.Null
 		if len(above) > 0 {
@@ -273,7 +274,7 @@ func (s references) checkAdopted(_ context.Context, n node) error { return s.che
 
 // checkWay: where the parent field has led to ancestors, nothing is missing.
 func (s references) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
-	if !bare || way > 1 && s.keepsParent {
+	if !bare || way > 1 && s.byParentField {
 		return nil
 	}
 	return s.notAdopted(id)
@@ -290,7 +291,7 @@ func (s references) orphaned(n node) error {
 func (s references) checkNoCycle(ctx context.Context, x node, parent *node) error {
 	var below bool
 	switch {
-	case parent == nil || s.numbered: // numbers.swap finds a cycle by the numbers
+	case parent == nil || s.numbered: // for numbers see numbers.checkOutside
 		return nil
 	case !s.inherits:
 		return s.searchCycle(ctx, s, x, *parent)

@@ -9,25 +9,6 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 )
 
-// The words of this package:
-//
-//	under, below  one level down; any number of levels down
-//	to name       to hold a reference to a parent, or to children
-//	to list       to name in an array of children
-//	reference     what a node holds to name another; ref in names of the code
-//	to derive     to compute a field from the parent that a node names
-//	link          an edge between a parent and a child, in a graph
-//	bare          of a node that names a parent and lacks the derived field: see bare.go
-//	not adopted   bare, and in ChildReferences not listed by the parent that it names
-//	layout        the names of the fields of a representation, and what it can tell
-//	position      where Insert and Move put a node; its anchor is the parent or sibling that it gives
-//	order         what sorts siblings: a number in a field, or the offset in a list
-//	count         of children, in the ChildCountField
-//	lock, epoch   the document that restructurings write; the number in it, which they increment
-//	engine        Check, Repair, Adopt and Convert: one scan over all nodes
-//	place         where the engine has found a node, at in the code; its way up is the places above
-//	piece         the keys of a node that was read, from which nested values are assembled
-
 // representation says how a node stores its parent, in trees in which every node names one: parentRefs,
 // ancestorArray, materializedPath and nestedSets, each in its own file. All other fields are derived from the
 // parent. Insert, Move, Delete, Load, Check, Repair, Adopt and Convert are written once, on these
@@ -109,9 +90,9 @@ type upkeep interface {
 	parent(n node) (up node, broken string)
 	// parentsMatch is the filter for the parents of nodes.
 	parentsMatch(nodes []node) bson.D
-	// unconfirmed returns the parent that a node names, unless that is in ups, the parents that list the node. It has no ID
-	// if there is none. broken is that of parent.
-	unconfirmed(n node, ups []*place) (up node, broken string)
+	// unlistedParent returns the parent that a node names, unless that is in ups, the parents that list the node. It has
+	// no ID if there is none. broken is that of parent.
+	unlistedParent(n node, ups []*place) (up node, broken string)
 	// readRoots reads the roots in their order and by _id.
 	readRoots(ctx context.Context) ([]node, error)
 	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and
@@ -134,14 +115,14 @@ type upkeep interface {
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.
 type layout struct {
-	fields      []string // the fields that hold the shape; Insert overwrites them
-	extraIndex  []string // an index besides {refField, order}
-	refField    string   // the field that names the parent, or the children
-	order       string   // the field that orders siblings, "" if they are not ordered
-	keepsParent bool     // refField is the ParentField
-	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
-	inherits    bool     // the fields of a node are computed from those of its parent
-	numbered    bool     // NestedSets: numbers tell what is below a node; each write takes the lock, as it shifts them anywhere
+	fields        []string // the fields that hold the shape; Insert overwrites them
+	extraIndex    []string // an index besides {refField, order}
+	refField      string   // the field that names the parent, or the children
+	order         string   // the field that orders siblings, "" if they are not ordered
+	byParentField bool     // refField is the ParentField
+	derived       string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
+	inherits      bool     // the fields of a node are computed from those of its parent
+	numbered      bool     // NestedSets: numbers tell what is below a node; each write takes the lock, as it shifts them anywhere
 
 	childrenFrom, descendantsFrom source // of the filters for them
 
@@ -180,34 +161,4 @@ func layoutOf(kind Representation, o Options) layout {
 		return pathLayout(o)
 	}
 	return nestedLayout(o)
-}
-
-// core is a Tree without its type parameters: IDs are BSON values.
-type core struct {
-	*store
-	shape
-	numbers *numbers // nil except in NestedSets
-
-	ancestors, crumbs []bson.RawValue // the encoded stages for runFrom
-}
-
-// core combines a store with its representation and its order of siblings.
-func (s *store) core() *core {
-	if s.kind == ChildReferences {
-		return &core{store: s, shape: &lists{s}}
-	}
-	l := references{store: s}
-	switch s.kind {
-	case ParentReferences:
-		l.representation = parentRefs{s}
-	case AncestorArray:
-		l.representation = ancestorArray{s}
-	case MaterializedPath:
-		l.representation = materializedPath{s}
-	case NestedSets:
-		l.representation = nestedSets{s}
-		n := numbers{l}
-		return &core{store: s, shape: oneParent{l, n}, numbers: &n}
-	}
-	return &core{store: s, shape: oneParent{l, gaps{l}}}
 }

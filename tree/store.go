@@ -6,19 +6,88 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
+	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
+
+// store has the collection of a tree and the names of its fields: the filters, reads and writes that all calls
+// use. How a representation derives one field from another stands in the types that embed it, but for paths.
+type store struct {
+	layout
+	o    Options
+	kind Representation
+
+	// Each command of these collections is in Options.Scope. What is not a command of theirs names the scope itself: see
+	// inJoin, and the filters and pipelines for the caller's commands in read.go.
+	coll    *scoped.Collection // the user's, for reads with its read preference
+	primary *scoped.Collection // for writes, and for reads that must see every node
+	durable *scoped.Collection // primary with the write concern majority, for writes outside transactions
+	locks   *scoped.Collection
+	lockID  string // one for all scopes that the server holds equal: otherwise two processes would have two locks
+
+	codec      codec.Codec
+	rootParent bson.RawValue // Options.RootParent
+
+	byLevels *atomic.Bool // see refusesJoins
+
+	shown bson.Raw // the projection: see projection
+}
+
+// newStore checks the options and fills in defaults.
+func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, error) {
+	if kind < ParentReferences || kind > NestedSets {
+		return nil, fault.Invalid("rep: unknown %v", kind)
+	}
+	if err := o.complete(kind); err != nil {
+		return nil, err
+	}
+	c := codec.Of(coll, o.Registry, o.BSON)
+	of, err := scope.New(c, o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
+	own := scoped.On(coll).In(of)
+	primary := cursor.Primary(own)
+	locks := scoped.On(coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))).In(of)
+	s := &store{layout: layoutOf(kind, o), o: o, kind: kind, coll: own, primary: primary, durable: primary.Clone(majority),
+		locks: cursor.Primary(locks).Clone(majority), lockID: of.Label("tree"), codec: c, byLevels: new(atomic.Bool)}
+	if s.o.OrderField != "" && s.o.OrderField != s.order {
+		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
+	}
+	if s.o.Graph && kind != ChildReferences {
+		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
+	}
+	if s.o.RootParent != nil {
+		if s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent); err != nil {
+			return nil, err
+		}
+	}
+	s.shown = expr.Raw(projection(s))
+	return s, nil
+}
+
+// readingFor returns a copy of the store for a conversion: it also reads the fields of to, and reads in the transactions
+// of to, which find out whether the server refuses joins.
+func (s *store) readingFor(to *store) *store {
+	from := *s
+	from.shown, from.byLevels = expr.Raw(projection(s, to)), to.byLevels
+	return &from
+}
 
 // about puts the ID of a node before an error, as all packages do for a document.
 func (s *store) about(id bson.RawValue, err error) error {
@@ -58,13 +127,6 @@ func (s *store) one(result *mongo.SingleResult, absent error) (node, error) {
 	return s.parse(raw), nil
 }
 
-// deleteOne deletes a node and returns its tree fields. It is safe to delete first and then look for children:
-// an insertion under the node writes to the node, so it conflicts.
-func (s *store) deleteOne(ctx context.Context, id bson.RawValue) (node, error) {
-	opts := options.FindOneAndDelete().SetProjection(s.shown)
-	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.idMatch(id), opts)), s.missing(id))
-}
-
 // findAll reads the tree fields of the nodes that match, in as few replies as they fit in.
 func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]node, error) {
 	opts := options.Find().SetProjection(s.shown).SetBatchSize(math.MaxInt32)
@@ -72,6 +134,18 @@ func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]no
 		opts.SetLimit(n)
 	}
 	return s.readNodes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return s.primary.Find(ctx, match, opts) })
+}
+
+// findIn is findAll for the filter of IDs, in as many commands as these need.
+func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(condition any) bson.D, limit ...int64) (all []node, err error) {
+	for these := range value.Chunks(ids) {
+		found, err := s.findAll(ctx, match(anyOf(these)), limit...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // readMoving reads the node that moves and the anchor of its position in one round trip.
@@ -156,76 +230,88 @@ func open(coll *scoped.Collection, p mongo.Pipeline, batch int32) opener {
 	}
 }
 
-// piece has the keys that put a node into a nested value, for Subtree, Forest and the numbers. It keeps no part of the
-// document, so that the reply can be freed.
-type piece struct {
-	id      string   // the key of the ID
-	ref, up string   // the refKey of the node, and that of its parent
-	listed  []string // the keys of its children, in ChildReferences
-	order   int64
-	root    bool // it names no parent
-	child   bool // a node among the pieces is its parent
-	bare    bool
-	at      int // the offset in the caller's slice
+// idsOf returns the IDs of nodes, in a slice that is never nil: it may be stored as an array.
+func idsOf(nodes []node) []bson.RawValue {
+	ids := make([]bson.RawValue, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.id
+	}
+	return ids
 }
 
-// pieceOf makes the piece of a node; up and broken are the results of parent. A bare node gets the parent that its
-// field names, so that Forest shows it.
-func (s *store) pieceOf(n, up node, broken string, at int) piece {
-	p := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), at: at}
-	for _, id := range n.children {
-		p.listed = append(p.listed, key(id))
+// touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
+// conflicts with this one, and returns the node. The write counts the child that is to come, or else sets the mark of
+// package hold, which insertUnder removes.
+func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
+	change := s.childCountBy(1)
+	if change == nil {
+		change = hold.Mark
 	}
-	if broken != "" {
-		return p
-	}
-	if s.isParent(up) {
-		p.up = s.refKey(up)
-	} else if p.bare && n.parent.Type != bson.TypeArray {
-		p.up = key(n.parent)
-	}
-	p.root = p.up == "" && !p.bare
-	return p
+	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
+	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), absent)
 }
 
-// assemble sorts the pieces and calls join for each parent and child, siblings in order. A parent's list has precedence
-// over the parent field of a bare node.
-func (s *store) assemble(pieces []piece, join func(parent, child int)) {
-	if s.order != "" {
-		slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.order, b.order) })
+// marksParents reports whether touch has left the mark on the parent of a new node. It has not where it counts children,
+// nor in NestedSets, where the lock holds the parent.
+func (s *store) marksParents() bool { return s.o.ChildCountField == "" && !s.numbered }
+
+// touches are two writes to a node, if there is one, that together change nothing, but conflict with an insertion under it.
+// They are those of package hold, unless there is a child count: then a validator may refuse any other field.
+func (s *store) touches(n *node) []mongo.WriteModel {
+	switch {
+	case n == nil:
+		return nil
+	case s.o.ChildCountField == "":
+		return hold.Writes(s.idMatch(n.id))
 	}
-	byID := make(map[string]int, len(pieces))
-	for i, n := range pieces {
-		byID[n.id], byID[n.ref] = i, i
-	}
-	put := func(parent, child int) {
-		pieces[child].child = true
-		join(pieces[parent].at, pieces[child].at)
-	}
-	for i, n := range pieces {
-		for _, id := range n.listed {
-			if child, ok := byID[id]; ok {
-				put(i, child)
-			}
-		}
-	}
-	for i, n := range pieces {
-		if parent, ok := byID[n.up]; ok && parent != i && !(pieces[i].child && n.bare) {
-			put(parent, i)
-		}
-	}
+	return []mongo.WriteModel{update(s.idMatch(n.id), s.childCountBy(1)), update(s.idMatch(n.id), s.childCountBy(-1))}
 }
 
-// findIn is findAll for the filter of IDs, in as many commands as these need.
-func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(condition any) bson.D, limit ...int64) (all []node, err error) {
-	for these := range value.Chunks(ids) {
-		found, err := s.findAll(ctx, match(anyOf(these)), limit...)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
+// childCountBy is the part of an update that changes the child count.
+func (s *store) childCountBy(by int64) bson.D {
+	if s.o.ChildCountField == "" || by == 0 {
+		return nil
 	}
-	return all, nil
+	return expr.Op("$inc", expr.D(s.o.ChildCountField, by))
+}
+
+// update is a write to any number of nodes. It is also used for one node, because the driver sends a separate
+// command for each kind of write, and one kind is one round trip.
+func update(match, change any) mongo.WriteModel {
+	return mongo.NewUpdateManyModel().SetFilter(match).SetUpdate(change)
+}
+
+// write sends updates as one command. Their filters need no further conditions, because the transaction holds the
+// lock, or has written to the same nodes before.
+func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
+	if len(models) == 0 {
+		return nil
+	}
+	_, err := fault.Many(s.primary.BulkWrite(ctx, models))
+	return err
+}
+
+// insertUnder inserts a document, and in the same command removes the mark from its parent if there is one. For that the
+// insertion is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error, as it
+// is for an insert.
+func (s *store) insertUnder(ctx context.Context, d newDocument, parent *node) error {
+	if parent == nil || !s.marksParents() {
+		_, err := fault.One(s.primary.InsertOne(ctx, d.doc))
+		return err
+	}
+	match := append(s.idMatch(d.id), expr.Element(hold.Field, expr.Op("$type", "minKey")))
+	if s.o.IDField != "_id" {
+		match = append(match, expr.Element("_id", equal(valueIn(d.doc, "_id"))))
+	}
+	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(d.doc).SetUpsert(true),
+		mongo.NewUpdateOneModel().SetFilter(s.idMatch(parent.id)).SetUpdate(hold.Unmark))
+}
+
+// deleteOne deletes a node and returns its tree fields. It is safe to delete first and then look for children:
+// an insertion under the node writes to the node, so it conflicts.
+func (s *store) deleteOne(ctx context.Context, id bson.RawValue) (node, error) {
+	opts := options.FindOneAndDelete().SetProjection(s.shown)
+	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.idMatch(id), opts)), s.missing(id))
 }
 
 // deleteIDs deletes nodes by ID, in as many commands as these need.
@@ -238,140 +324,4 @@ func (s *store) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int
 		deleted += res.DeletedCount
 	}
 	return deleted, nil
-}
-
-// idsOf returns the IDs of nodes, in a slice that is never nil: it may be stored as an array.
-func idsOf(nodes []node) []bson.RawValue {
-	ids := make([]bson.RawValue, len(nodes))
-	for i, n := range nodes {
-		ids[i] = n.id
-	}
-	return ids
-}
-
-// Pipelines.
-
-// inJoin are the conditions of a filter in a $lookup or $graphLookup, which the scope of the collection does not reach.
-func (s *store) inJoin(conditions ...bson.E) bson.D { return s.coll.Scope().Match(conditions) }
-
-// lookup joins the collection to itself, within the scope, and puts the nodes into fieldTree.
-func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
-	spec := expr.D("from", s.coll.Name(), "localField", local, "foreignField", foreign)
-	if restrict := s.inJoin(s.noArrayMatch(foreign)...); len(restrict) > 0 {
-		stages = append([]bson.D{expr.Op("$match", restrict)}, stages...)
-	}
-	if len(stages) > 0 {
-		spec = append(spec, expr.Element("pipeline", stages))
-	}
-	return expr.Op("$lookup", append(spec, expr.Element("as", fieldTree)))
-}
-
-// noPatternMatch keeps a $graphLookup away from nodes with a regular expression in a field, which it would take for a pattern.
-func noPatternMatch(field string) bson.D {
-	if field == "_id" { // the server refuses it there
-		return nil
-	}
-	return expr.D(field, expr.Op("$not", expr.Op("$type", "regex")))
-}
-
-// graphSearch is a $graphLookup that goes along references, from a field to a field, through depth levels, 0 for all.
-type graphSearch struct {
-	start    any // the expression for the first references
-	from, to string
-	depth    int
-	only     bson.D // of the nodes in the scope it visits those that match; nil for all
-	depthTo  string // the field for the depth, "" for none
-}
-
-func (s *store) graphLookup(g graphSearch) bson.D {
-	spec := expr.D("from", s.coll.Name(), "startWith", g.start, "connectFromField", g.from, "connectToField", g.to, "as", fieldTree)
-	if g.depthTo != "" {
-		spec = append(spec, expr.Element("depthField", g.depthTo))
-	}
-	if g.depth > 0 {
-		spec = append(spec, expr.Element("maxDepth", g.depth-1))
-	}
-	restrict := s.inJoin(slices.Concat(s.noArrayMatch(g.to), g.only)...)
-	if g.to != "_id" && g.to == s.o.IDField {
-		restrict = append(restrict, expr.Element("$nor", bson.A{expr.D(g.to, nil)}))
-	}
-	if len(restrict) > 0 {
-		spec = append(spec, expr.Element("restrictSearchWithMatch", restrict))
-	}
-	return expr.Op("$graphLookup", spec)
-}
-
-// graphDown joins a node with those that a search finds.
-func (s *store) graphDown(id any, g graphSearch, self bool) mongo.Pipeline {
-	return s.downBy(id, self, func(unless unless) bson.D {
-		g.start = unless(g.start, bson.A{})
-		return s.graphLookup(g)
-	})
-}
-
-// rangeDown joins a node with those that stages find. These use $$from and $$to, the ends of the node's range.
-func (s *store) rangeDown(id any, ends [2]any, stages mongo.Pipeline, self bool) mongo.Pipeline {
-	return s.downBy(id, self, func(unless unless) bson.D {
-		let := expr.D("from", ends[0], "to", unless(ends[1], ends[0]))
-		return expr.Op("$lookup", expr.D("from", s.coll.Name(), "let", let, "pipeline", stages, "as", fieldTree))
-	})
-}
-
-// unless is an expression for v, or otherwise for the copy of a node that joins nothing: see downBy.
-type unless = func(v, otherwise any) any
-
-// downBy joins a node with those below it. With self the result contains the node, too. For that it makes two copies
-// of the node: one joins as usual, and in the other one unless returns otherwise, so that it joins nothing and stays
-// as it is. ($unionWith would be simpler, but transactions refuse it.)
-func (s *store) downBy(id any, self bool, join func(unless) bson.D) mongo.Pipeline {
-	match := expr.Op("$match", s.idMatch(id))
-	if !self {
-		return slices.Concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
-	}
-	return mongo.Pipeline{
-		match,
-		expr.Op("$set", expr.D(fieldSelf, bson.A{true, false})),
-		expr.Op("$unwind", expr.Field(fieldSelf)),
-		join(func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }),
-		expr.Op("$unwind", expr.D("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
-		expr.Op("$match", expr.Op("$or", bson.A{expr.D(fieldSelf, true), expr.D(fieldTree, expr.Op("$exists", true))})),
-		expr.Op("$replaceRoot", expr.D("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
-		expr.Op("$unset", bson.A{fieldSelf, fieldTree}),
-	}
-}
-
-// unfold replaces each document by those in its fieldTree, with further fields computed from it.
-func unfold(extra ...any) mongo.Pipeline {
-	var root any = expr.Field(fieldTree)
-	if len(extra) > 0 {
-		root = expr.Op("$mergeObjects", root, expr.D(extra...))
-	}
-	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", expr.D("newRoot", root))}
-}
-
-// inOrder sorts siblings, if the tree orders them.
-func (s *store) inOrder() mongo.Pipeline {
-	if f := s.order; f != "" {
-		return mongo.Pipeline{expr.Op("$sort", expr.D(f, 1))}
-	}
-	return nil
-}
-
-// sorting is inOrder for reads that must return the same order each time: siblings that share an order, or have none,
-// are ordered by _id.
-func (s *store) sorting() bson.D {
-	if f := s.order; f != "" {
-		return expr.Op("$sort", expr.D(f, 1, "_id", 1))
-	}
-	return expr.Op("$sort", expr.D("_id", 1))
-}
-
-// unreferenced yields the nodes that no other node refers to: the value of local, which the stages before may compute,
-// is not in the field foreign of any node. $limit ends the search at the first.
-func (s *store) unreferenced(local, foreign string, before ...bson.D) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{expr.Op("$match", bson.D{})}, before, mongo.Pipeline{
-		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", expr.D("_id", 1))),
-		expr.Op("$match", expr.D(fieldTree, expr.Op("$size", 0))),
-		expr.Op("$unset", bson.A{fieldTree, fieldRef}),
-	})
 }

@@ -1,28 +1,22 @@
 package tree
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"reflect"
-	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/scope"
-	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // The package's own errors, besides those of the root package.
@@ -65,27 +59,13 @@ func New[ID, T any](coll *mongo.Collection, rep Representation, opts *Options) (
 	return &Tree[ID, T]{c}, nil
 }
 
-// store has the collection of a tree and the names of its fields: the filters, reads and writes that all calls
-// use. How a representation derives one field from another stands in the types that embed it, but for paths.
-type store struct {
-	layout
-	o    Options
-	kind Representation
+// core is a Tree without its type parameters: IDs are BSON values.
+type core struct {
+	*store
+	shape
+	numbers *numbers // nil except in NestedSets
 
-	// Each command of these collections is in Options.Scope. What is not a command of theirs names the scope itself: see
-	// inJoin, and the filters and pipelines for the caller's commands in read.go.
-	coll    *scoped.Collection // the user's, for reads with its read preference
-	primary *scoped.Collection // for writes, and for reads that must see every node
-	durable *scoped.Collection // primary with the write concern majority, for writes outside transactions
-	locks   *scoped.Collection
-	lockID  string // one for all scopes that the server holds equal: otherwise two processes would have two locks
-
-	codec      codec.Codec
-	rootParent bson.RawValue // Options.RootParent
-
-	byLevels *atomic.Bool // see refusesJoins
-
-	shown bson.Raw // the projection: see projection
+	ancestors, crumbs []bson.RawValue // the encoded stages for runFrom
 }
 
 // newCore also encodes the pipelines of the reads that a page makes most often.
@@ -100,46 +80,25 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	return c, nil
 }
 
-// readingFor returns a copy of the store for a conversion: it also reads the fields of to, and reads in the transactions
-// of to, which find out whether the server refuses joins.
-func (s *store) readingFor(to *store) *store {
-	from := *s
-	from.shown, from.byLevels = expr.Raw(projection(s, to)), to.byLevels
-	return &from
-}
-
-// newStore checks the options and fills in defaults.
-func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, error) {
-	if kind < ParentReferences || kind > NestedSets {
-		return nil, fault.Invalid("rep: unknown %v", kind)
+// core combines a store with its representation and its order of siblings.
+func (s *store) core() *core {
+	if s.kind == ChildReferences {
+		return &core{store: s, shape: &lists{s}}
 	}
-	if err := o.complete(kind); err != nil {
-		return nil, err
+	l := references{store: s}
+	switch s.kind {
+	case ParentReferences:
+		l.representation = parentRefs{s}
+	case AncestorArray:
+		l.representation = ancestorArray{s}
+	case MaterializedPath:
+		l.representation = materializedPath{s}
+	case NestedSets:
+		l.representation = nestedSets{s}
+		n := numbers{l}
+		return &core{store: s, shape: oneParent{l, n}, numbers: &n}
 	}
-	c := codec.Of(coll, o.Registry, o.BSON)
-	of, err := scope.New(c, o.Scope)
-	if err != nil {
-		return nil, err
-	}
-	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
-	own := scoped.On(coll).In(of)
-	primary := cursor.Primary(own)
-	locks := scoped.On(coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))).In(of)
-	s := &store{layout: layoutOf(kind, o), o: o, kind: kind, coll: own, primary: primary, durable: primary.Clone(majority),
-		locks: cursor.Primary(locks).Clone(majority), lockID: of.Label("tree"), codec: c, byLevels: new(atomic.Bool)}
-	if s.o.OrderField != "" && s.o.OrderField != s.order {
-		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
-	}
-	if s.o.Graph && kind != ChildReferences {
-		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
-	}
-	if s.o.RootParent != nil {
-		if s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent); err != nil {
-			return nil, err
-		}
-	}
-	s.shown = expr.Raw(projection(s))
-	return s, nil
+	return &core{store: s, shape: oneParent{l, gaps{l}}}
 }
 
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.

@@ -10,6 +10,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Insert stores a document as a new leaf at a position and returns its ID. It overwrites the tree fields
@@ -33,7 +34,7 @@ func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id I
 	if err != nil {
 		return id, err
 	}
-	return id, fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d, pos.at))
+	return id, fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d, pos.position))
 }
 
 // prepare is that of store, and returns the ID also as the type ID. It refuses an ID that this type cannot hold, because
@@ -67,7 +68,25 @@ func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err er
 	if err != nil {
 		return err
 	}
-	return t.c.move(ctx, raw, pos.at)
+	return t.c.move(ctx, raw, pos.position)
+}
+
+// Rename changes the segment of a node and the paths of all nodes below it. It needs Options.SegmentField.
+// If a sibling has that segment, Rename returns a duplicate key error.
+//
+// Cost: 4 round trips for any number of descendants (lock, node, one command of updates, commit); written are the
+// subtree and the lock.
+func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err error) {
+	ctx = comment.Call(ctx, "tree.Rename")
+	defer fault.In(&err, "tree.Rename")
+	raw, err := t.c.id(id)
+	if err != nil {
+		return err
+	}
+	if t.c.o.SegmentField == "" {
+		return fault.Invalid("Rename needs MaterializedPath with an Options.SegmentField")
+	}
+	return materializedPath{t.c.store}.rename(ctx, raw, value.Of(segment))
 }
 
 // Delete removes a node and returns the number of documents deleted. The policy says what happens to its

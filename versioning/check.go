@@ -106,7 +106,7 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 	}
 	pipeline := slices.Concat(
 		mongo.Pipeline{expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))})},
-		d.current.Scope().Again(), // which the filter may name
+		d.current.Scope().SetStages(), // which the filter may name
 		mongo.Pipeline{
 			expr.Op("$match", expr.And(w.Filter)),
 			expr.Op("$lookup", lookup),

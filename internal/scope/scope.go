@@ -20,7 +20,7 @@ import (
 type Scope struct {
 	fields []value.Element
 	equal  bson.D // the filter that a document is of the tenant, to compare with: Match makes a new one
-	again  bson.D // the stage that sets the fields, but for values that the server holds equal, as 7 and 7.0
+	set    bson.D // the stage that sets the fields, but for values that the server holds equal, as 7 and 7.0
 	codec  Codec
 }
 
@@ -51,7 +51,7 @@ func New(c Codec, option bson.D) (*Scope, error) {
 		have, want := expr.Field(e.Key), expr.Literal(v)
 		set = append(set, expr.Element(e.Key, expr.Op("$cond", bson.A{expr.Op("$eq", bson.A{have, want}), have, want})))
 	}
-	s.again = expr.Op("$set", set)
+	s.set = expr.Op("$set", set)
 	return s, nil
 }
 
@@ -88,12 +88,12 @@ func (s *Scope) Label(name string) string {
 	return strings.Join(append([]string{name}, parts...), " ")
 }
 
-// Again returns the stages that give documents the fields.
-func (s *Scope) Again() mongo.Pipeline {
+// SetStages returns the stages that give documents the fields.
+func (s *Scope) SetStages() mongo.Pipeline {
 	if s == nil {
 		return nil
 	}
-	return mongo.Pipeline{s.again}
+	return mongo.Pipeline{s.set}
 }
 
 // CheckCollation refuses a scope with a value that a collation may hold equal to that of another tenant, such as text.
@@ -260,7 +260,7 @@ func (s *Scope) Update(update any) (any, error) {
 		return update, nil
 	}
 	if stages, ok := update.(mongo.Pipeline); ok { // left to the driver, whose registry may be another
-		return append(slices.Clip(stages), s.again), nil
+		return append(slices.Clip(stages), s.set), nil
 	}
 	v, err := s.codec.Value(update)
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *Scope) Update(update any) (any, error) {
 		if err != nil {
 			return nil, fault.Withheld(fault.Invalid("the update is not valid BSON: %w", err))
 		}
-		return expr.Stages(value.Array(append(all, value.Embedded(expr.Raw(s.again)))).Value), nil
+		return expr.Stages(value.Array(append(all, value.Embedded(expr.Raw(s.set)))).Value), nil
 	}
 	operators, ok := v.DocumentOK()
 	if !ok {
@@ -280,7 +280,7 @@ func (s *Scope) Update(update any) (any, error) {
 	for _, operator := range opened(operators) {
 		fields, _ := operator.Value.(bson.RawValue).DocumentOK()
 		for _, field := range opened(fields) {
-			if err := s.keeps(operator.Key, field.Key, field.Value.(bson.RawValue)); err != nil {
+			if err := s.checkOperator(operator.Key, field.Key, field.Value.(bson.RawValue)); err != nil {
 				return nil, fault.Withheld(err)
 			}
 		}
@@ -288,10 +288,10 @@ func (s *Scope) Update(update any) (any, error) {
 	return operators, nil
 }
 
-// keeps returns ErrInvalid if an operator changes a field of the scope.
-func (s *Scope) keeps(operator, path string, v bson.RawValue) error {
+// checkOperator returns ErrInvalid if an operator changes a field of the scope.
+func (s *Scope) checkOperator(operator, path string, v bson.RawValue) error {
 	if to, ok := v.StringValueOK(); ok && operator == "$rename" {
-		if err := s.keeps("", to, v); err != nil {
+		if err := s.checkOperator("", to, v); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func Session(ctx context.Context, db *mongo.Database) (in context.Context, end f
 // ones saw. Without it, a snapshot may be older than a read before it, and a shard may not show yet what another has
 // shown.
 func Causal(ctx context.Context, db *mongo.Database) (in context.Context, end func()) {
-	if sessionOf(ctx) != nil {
+	if peekSession(ctx) != nil {
 		return ctx, func() {}
 	}
 	in, end, _ = Session(ctx, db) // if the client is closed, the operations return that error

@@ -188,16 +188,20 @@ func (t *transaction) start() error {
 
 // Running reports whether ctx carries a session with a transaction under way.
 func Running(ctx context.Context) bool {
-	session := sessionOf(ctx)
+	session := peekSession(ctx)
 	return session != nil && session.TransactionRunning()
 }
 
-// sessionOf is mongo.SessionFromContext, but is not taken for a command of the transaction.
-func sessionOf(ctx context.Context) *mongo.Session {
-	if t, ok := ctx.Value(startedKey{}).(*transaction); ok && !t.inside.asked.Load() {
-		defer t.inside.asked.Store(false)
+// peekSession is mongo.SessionFromContext, but leaves asked as it was: watched must not take this for a command.
+func peekSession(ctx context.Context) *mongo.Session {
+	t, ok := ctx.Value(startedKey{}).(*transaction)
+	if !ok {
+		return mongo.SessionFromContext(ctx)
 	}
-	return mongo.SessionFromContext(ctx)
+	before := t.inside.asked.Load()
+	session := mongo.SessionFromContext(ctx)
+	t.inside.asked.Store(before)
+	return session
 }
 
 // A watched context notes whether its session was asked for, as the driver does for each command.
