@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
@@ -110,7 +111,7 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 	ctx = comment.Call(ctx, "series.Documents")
 	c := s.core
 	return fault.Seq("series.Documents", func(yield func(bson.Raw, error) bool) {
-		w, err := maintain.Of(work, windows.WholeBatch)
+		w, err := maintain.Of(work, transfer.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return

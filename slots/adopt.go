@@ -44,7 +44,7 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 		parse = parseTime
 	}
 	text := expr.D("$type", "string", "$not", expr.AnArray) // also not a list of strings
-	scan := maintain.Scan{Filter: expr.D(g.Start, text), Projection: g.Keys(), Whole: true, BatchSize: windows.WholeBatch}
+	scan := maintain.Scan{Filter: expr.D(g.Start, text), Projection: g.Keys(), Whole: true, BatchSize: transfer.WholeBatch}
 	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {
 			converted, err := g.convert(found, parse, w, result)

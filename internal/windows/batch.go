@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// ManyBatch is the default Work.BatchSize: large, so that few batches write the same document.
-	ManyBatch = 10_000
+	// manyBatch is the default Work.BatchSize: large, so that few batches write the same document.
+	manyBatch = 10_000
 	// MostItems and MostBytes keep a batch within one message, so that it has one answer.
 	MostItems = 100_000
 	MostBytes = 24 << 20
@@ -114,7 +114,7 @@ type Batch interface {
 func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	defer maintain.Unstored(&err, &total)
-	w, err := maintain.OfItems(work, ManyBatch, true)
+	w, err := maintain.OfItems(work, manyBatch, true)
 	if err != nil {
 		return total, err
 	}

@@ -56,8 +56,8 @@ func (s *Summary) most(i int) *big.Rat {
 	return most.Mul(most, new(big.Rat).SetInt64(s.Count))
 }
 
-// Join adds the measurements of another one.
-func (s *Summary) Join(o *Summary) {
+// join adds the measurements of another one.
+func (s *Summary) join(o *Summary) {
 	s.Count += o.Count
 	s.First, s.Last = min(s.First, o.First), max(s.Last, o.Last)
 	for i := range s.Sums {
@@ -148,7 +148,7 @@ func (f *Frame) lookAtAll(ctx context.Context, src *scoped.Collection, l *ledger
 
 // opened returns the work and the ledger of a Compare.
 func (f *Frame) opened(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work) (w mongopatterns.Work, l *ledger, err error) {
-	if w, err = maintain.Of(work, ManyBatch); err != nil {
+	if w, err = maintain.Of(work, manyBatch); err != nil {
 		return w, nil, err
 	}
 	if l, err = f.ledgerOf(src); err != nil {
@@ -247,7 +247,7 @@ func (t *totals) join(all Summaries) error {
 		if t.byKey[key] == nil {
 			t.byKey[key], t.order = NewSummary(value.Clone(s.Series), t.values), append(t.order, key)
 		}
-		t.byKey[key].Join(s)
+		t.byKey[key].join(s)
 	}
 	return nil
 }

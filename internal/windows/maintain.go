@@ -22,9 +22,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// WholeBatch is the default Work.BatchSize for whole documents.
-const WholeBatch = transfer.WholeBatch
-
 // An Arrive returns the writes that bring documents into an archive.
 type Arrive func(ctx context.Context, archive *scoped.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
 
@@ -36,7 +33,7 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *scoped.Col
 	if err := CheckTime(until); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if _, err := maintain.Of(work, WholeBatch); err != nil {
+	if _, err := maintain.Of(work, transfer.WholeBatch); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	if err := transfer.Ready(ctx, work, []*scoped.Collection{target}, f.Coll); err != nil {
@@ -44,7 +41,7 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *scoped.Col
 	}
 	// A window that begins before the one that holds until has ended by then.
 	cut, _ := f.Window.Bounds(until)
-	scan := maintain.Scan{Filter: expr.D(f.Start, expr.Op("$lt", cut)), Projection: f.Keys(), Whole: true, BatchSize: WholeBatch}
+	scan := maintain.Scan{Filter: expr.D(f.Start, expr.Op("$lt", cut)), Projection: f.Keys(), Whole: true, BatchSize: transfer.WholeBatch}
 	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {
 			result.Done += int64(len(found))

@@ -37,18 +37,10 @@ func (f *Frame) SeriesOf(series any) (bson.RawValue, error) {
 	if err != nil {
 		return raw, fmt.Errorf("key of the series: %w", err)
 	}
-	if err := CheckKey(raw); err != nil {
-		return raw, fmt.Errorf("key of the series: %w", err)
+	if err := value.CheckKey(raw); err != nil {
+		return raw, fmt.Errorf("key of the series: %w: %w", fault.ErrInvalid, err)
 	}
 	return raw, nil
-}
-
-// CheckKey refuses values that cannot identify a series.
-func CheckKey(v bson.RawValue) error {
-	if err := value.CheckKey(v); err != nil {
-		return fault.Invalid("%w", err)
-	}
-	return nil
 }
 
 // Beyond is the end of the years 1 to 9999, the times that all BSON libraries can read.
