@@ -118,7 +118,7 @@ func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func
 func (c *store) summaries(b windows.Batch) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
 		for _, g := range b.(*batch).All {
-			for _, t := range g.Of.all {
+			for _, t := range g.Content.tables {
 				if !yield(c.summary(g.Series, t), nil) {
 					return
 				}
@@ -145,7 +145,7 @@ func (c *store) target(ctx context.Context) windows.Summaries {
 				yield(nil, err)
 				return
 			}
-			if !yield(c.summary(value.Lookup(doc, c.Series), t), nil) {
+			if !yield(c.summary(value.Lookup(doc, c.SeriesField), t), nil) {
 				return
 			}
 		}

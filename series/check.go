@@ -89,7 +89,7 @@ func (c *store) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 			kind = Newer
 		}
 		// The checksums depend on the start: if it is bad, report the start and not the blocks.
-		begins := value.Lookup(doc, c.Start)
+		begins := value.Lookup(doc, c.StartField)
 		if ms, dated := begins.DateTimeOK(); kind == Damaged && (!dated || starts(c, ms) != ms) {
 			c.Span(doc, report)
 			return nil

@@ -70,7 +70,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	if _, err := c.SeriesOf(series); err != nil {
 		return m, err
 	}
-	start := c.Start
+	start := c.StartField
 	filter := append(c.RangeFilter(series, time.Time{}, time.Time{}), expr.Element(c.opts.CountField, expr.Op("$gt", 0)))
 	docs, err := cursor.Collect(windows.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
 		SetSort(expr.D(start, -1)).SetLimit(2)))
@@ -127,9 +127,9 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 				return
 			}
 			var before []byte
-			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.Series }) {
-				series := value.Lookup(doc, c.Series)
-				before = append(append(append(before, byte(series.Type)), c.Series...), 0)
+			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.SeriesField }) {
+				series := value.Lookup(doc, c.SeriesField)
+				before = append(append(append(before, byte(series.Type)), c.SeriesField...), 0)
 				before = append(before, series.Value...)
 			}
 			t.Sort()
@@ -159,7 +159,7 @@ func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
 
 // windows reads the measurements of a range, window by window, in time order.
 func (c *store) windows(ctx context.Context, series any, from, to time.Time) iter.Seq2[*pack.Table, error] {
-	opts := options.Find().SetSort(expr.D(c.Start, 1)).SetProjection(c.content())
+	opts := options.Find().SetSort(expr.D(c.StartField, 1)).SetProjection(c.content())
 	return func(yield func(*pack.Table, error) bool) {
 		if _, err := c.SeriesOf(series); err != nil {
 			yield(nil, err)
@@ -180,7 +180,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 				yield(nil, err)
 				return
 			}
-			if len(docs) > 0 && !value.Lookup(docs[0], c.Start).Equal(value.Lookup(doc, c.Start)) && !flush() {
+			if len(docs) > 0 && !value.Lookup(docs[0], c.StartField).Equal(value.Lookup(doc, c.StartField)) && !flush() {
 				return
 			}
 			docs = append(docs, doc)

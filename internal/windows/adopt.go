@@ -164,10 +164,10 @@ func (a *adoption) converted(b Batch, docs []bson.Raw, result *mongopatterns.Res
 // unless keepID. It refuses a document that cannot be decoded to fits, a pointer to a measurement, but
 // keeps fields that fits lacks.
 func (f *Frame) Plain(doc bson.Raw, keepID bool, fits any) (series bson.RawValue, m bson.Raw, err error) {
-	series = doc.Lookup(f.Series)
-	m = value.Pick(doc, func(field []byte) bool { return string(field) != f.Series && (keepID || string(field) != "_id") })
+	series = doc.Lookup(f.SeriesField)
+	m = value.Pick(doc, func(field []byte) bool { return string(field) != f.SeriesField && (keepID || string(field) != "_id") })
 	if series.Type == 0 {
-		return series, m, fault.Invalid("the document has no series in %q", f.Series)
+		return series, m, fault.Invalid("the document has no series in %q", f.SeriesField)
 	}
 	return series, m, f.Codec.DecodeGiven(m, fits)
 }

@@ -57,22 +57,22 @@ func Boxed[S any](boxes Boxes, series S) any {
 }
 
 // Groups has measurements by place, in the order in which the places came.
-type Groups[G any] struct {
-	All          []*Group[G]
+type Groups[C any] struct {
+	All          []*Group[C]
 	Count, Bytes int // of all measurements
-	byKey        map[string]*Group[G]
-	latest       map[any]*Group[G] // by series: the group of its last measurement
+	byKey        map[string]*Group[C]
+	latest       map[any]*Group[C] // by series: the group of its last measurement
 }
 
-// A Group has the measurements of one place.
-type Group[G any] struct {
+// A Group has the measurements of one place, in the form that a package stores.
+type Group[C any] struct {
 	Place
-	Of G
+	Content C
 }
 
 // Find finds or creates the group of a measurement. As long as the measurements of a series stay in one
 // window, it encodes the series and computes the place only once.
-func (g *Groups[G]) Find(f *Frame, series any, ms int64) (group *Group[G], err error) {
+func (g *Groups[C]) Find(f *Frame, series any, ms int64) (group *Group[C], err error) {
 	if err := CheckTime(time.UnixMilli(ms)); err != nil {
 		return nil, err
 	}
@@ -91,9 +91,9 @@ func (g *Groups[G]) Find(f *Frame, series any, ms int64) (group *Group[G], err e
 	}
 	p := f.At(raw, ms)
 	if group = g.byKey[p.Key]; group == nil {
-		group = &Group[G]{Place: p}
+		group = &Group[C]{Place: p}
 		if g.byKey == nil {
-			g.byKey, g.latest = map[string]*Group[G]{}, map[any]*Group[G]{}
+			g.byKey, g.latest = map[string]*Group[C]{}, map[any]*Group[C]{}
 		}
 		g.byKey[p.Key], g.All = group, append(g.All, group)
 	}
