@@ -77,7 +77,7 @@ func (a *adoption) take(ctx context.Context, m met) error {
 				return err
 			}
 		}
-		a.ledger.touch()
+		a.ledger.reserve()
 		a.batch, a.bytes = append(a.batch, bytes.Clone(m.doc)), a.bytes+len(m.doc)
 	case gone:
 		a.total.Skipped++
@@ -97,7 +97,7 @@ func (a *adoption) flush(ctx context.Context) error {
 		if err := maintain.InHalves(ctx, a.src.Name(), a.batch, a.work.Strict, &a.total, a.store); err != nil {
 			return err
 		}
-		a.ledger.forget()
+		a.ledger.release()
 		a.batch, a.bytes = nil, 0
 	}
 	if a.total.Examined > a.reported {
@@ -122,21 +122,14 @@ func (a *adoption) store(ctx context.Context, docs []bson.Raw, result *mongopatt
 	if len(entries) == 0 {
 		return nil
 	}
-	changed := a.ledger.add(entries)
 	var done mongopatterns.Result
-	err = maintain.Once(ctx, a.to.Coll.Database(), func(ctx context.Context) (err error) {
-		// The ledger comes first, so that the later of two writers stores nothing, and counts no document as
-		// refused for it.
-		if err := a.ledger.write(ctx, changed); err != nil {
-			return err
-		}
+	err = a.ledger.enter(ctx, entries, func(ctx context.Context) (err error) {
 		done, err = b.Store(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	a.ledger.replace(changed)
 	maintain.Add(result, done)
 	return nil
 }
