@@ -116,7 +116,7 @@ func (b *Buckets[ID, M]) single(doc bson.Raw) (series, m any, err error) {
 		return raw, rest, err
 	}
 	if _, err := codec.DecodeGivenValue[ID](c.Codec, raw); err != nil {
-		return nil, nil, fmt.Errorf("the series in %q is not an ID: %w", c.Series, err)
+		return nil, nil, fmt.Errorf("the series in %q is not an ID: %w", c.SeriesField, err)
 	}
 	return raw, rest, nil
 }
@@ -126,7 +126,7 @@ func (c *arrays) summaries(b windows.Batch) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
 		for _, g := range b.(*batch).All {
 			out := windows.NewSummary(g.Series, len(c.opts.Values))
-			for _, it := range g.Of.items {
+			for _, it := range g.Content.items {
 				out.Count, out.First, out.Last = out.Count+1, min(out.First, it.time), max(out.Last, it.time)
 				for i, n := range it.numbers {
 					if !n.IsZero() {
@@ -170,7 +170,7 @@ func (c *arrays) target(ctx context.Context) windows.Summaries {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
 	of := func(op string, values any) bson.D { return expr.Op(op, expr.Op(op, values)) } // in each bucket, then over all of them
-	group := expr.D("_id", expr.Field(c.Series), "count", expr.Op("$sum", expr.Op("$size", all)), "first", of("$min", times), "last", of("$max", times))
+	group := expr.D("_id", expr.Field(c.SeriesField), "count", expr.Op("$sum", expr.Op("$size", all)), "first", of("$min", times), "last", of("$max", times))
 	for i, v := range c.opts.Values {
 		group = append(group, expr.Element(fmt.Sprint("v", i), of("$sum", derived{number: v.Field}.mapped(all, allDigits(at(v.Field))))))
 	}

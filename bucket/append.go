@@ -87,15 +87,15 @@ func (b *batch) Add(series, m any) error {
 	if err != nil {
 		return err
 	}
-	if g.Of.items == nil {
-		if g.Of.created, err = b.Created(g.Place, series, b.opts.Metadata); err != nil {
+	if g.Content.items == nil {
+		if g.Content.created, err = b.Created(g.Place, series, b.opts.Metadata); err != nil {
 			return err
 		}
 	}
-	if size := len(g.Of.created) + len(it.raw.Value); size > windows.MaxBytes {
+	if size := len(g.Content.created) + len(it.raw.Value); size > windows.MaxBytes {
 		return fault.Invalid("measurement: it has %d bytes with Metadata, more than fits into a document", size)
 	}
-	g.Of.items = append(g.Of.items, it)
+	g.Content.items = append(g.Content.items, it)
 	b.Count, b.Bytes = b.Count+1, b.Bytes+len(it.raw.Value)
 	return nil
 }
@@ -108,7 +108,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
 	var groups []*group
 	for _, g := range b.All {
-		if clone := *g; g.Of.items != nil { // nil if its Metadata was refused
+		if clone := *g; g.Content.items != nil { // nil if its Metadata was refused
 			groups = append(groups, &clone)
 		}
 	}
@@ -157,11 +157,11 @@ func (c *arrays) send(ctx context.Context, parts []part, r *mongopatterns.Result
 			r.Unknown += int64(len(p.items))
 		case windows.Taken: // another writer has made or filled the bucket
 			full = o.Err
-			g.Of.items = append(g.Of.items, p.items...)
+			g.Content.items = append(g.Content.items, p.items...)
 		case windows.TooLarge: // the bucket is full although the count allows more, also for other transactions
 			full = o.Err
-			g.Of.items = append(g.Of.items, p.items...)
-			g.Of.fullBelow = c.known.Change(g.Key, func(r room) room { return r.later(room{seq: p.after.seq + 1}) }).seq
+			g.Content.items = append(g.Content.items, p.items...)
+			g.Content.fullBelow = c.known.Change(g.Key, func(r room) room { return r.later(room{seq: p.after.seq + 1}) }).seq
 		case windows.Unkeyed: // the collection is sharded by another key
 			err = cmp.Or(err, o.Err)
 			c.CountRefused(r, upserts[i].ID(), len(p.items), o.Err)

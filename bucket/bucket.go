@@ -54,7 +54,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: scoped.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)}}
-	if err := c.Check(o.settings()...); err != nil {
+	if err := c.Complete(o.settings()...); err != nil {
 		return nil, err
 	}
 	if err := windows.CheckFields[M](c.Codec, o.Values, "Options.TimeField", o.TimeField, "Options.IDField", o.IDField); err != nil {
@@ -71,7 +71,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 		}
 	}
 	c.opts, c.Guards = o, []string{o.CountField}
-	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
+	c.SeriesField, c.StartField, c.EndField = o.SeriesField, o.StartField, o.EndField
 	c.derive()
 	return &Buckets[ID, M]{c}, nil
 }

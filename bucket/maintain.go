@@ -71,7 +71,7 @@ func (b *Buckets[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (
 func (c *arrays) scan() maintain.Scan {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
-	out := append(c.fields(c.End), expr.D(
+	out := append(c.fields(c.EndField), expr.D(
 		"~from", expr.Op("$min", times), "~to", expr.Op("$max", times), "~timed", expr.Op("$size", times),
 		"~other", expr.Cond(expr.Op("$isArray", c.array()), "$$REMOVE", expr.Field(c.opts.ArrayField)),
 	)...)

@@ -65,7 +65,10 @@ func checkMeasurementID(id bson.RawValue) error {
 	if id.Type == bson.TypeString && text == "" || id.Type == bson.TypeObjectID && oid.IsZero() {
 		return fault.Invalid("it is empty")
 	}
-	return windows.CheckKey(id)
+	if err := value.CheckKey(id); err != nil {
+		return fault.Invalid("%w", err)
+	}
+	return nil
 }
 
 func sizeOf(items []item) (size int64) {

@@ -26,12 +26,12 @@ const partBytes = 8 << 20
 // removes the items from the groups.
 func (c *arrays) cut(groups []*group) (parts []part) {
 	for _, g := range groups {
-		at, items := g.Of.room, g.Of.items
-		g.Of.items = nil
+		at, items := g.Content.room, g.Content.items
+		g.Content.items = nil
 		if c.opts.MaxBytes == 0 {
 			at.size = 0 // without MaxBytes only the bytes of the update count
 		}
-		bytes := int64(min(cmp.Or(c.opts.MaxBytes, partBytes), windows.MaxBytes-len(g.Of.created)))
+		bytes := int64(min(cmp.Or(c.opts.MaxBytes, partBytes), windows.MaxBytes-len(g.Content.created)))
 		for len(items) > 0 {
 			n := 0
 			for ; n < len(items) && at.count < int64(c.opts.MaxCount); n++ {
@@ -88,8 +88,8 @@ func (c *arrays) update(p part) bson.Raw {
 	c.addExtremes(b, "$max", tallies, func(v *timeseries.Value, t *tally) (string, string, timeseries.Number, sample) {
 		return v.Max, v.Last, t.max, t.last
 	})
-	if p.group.Of.created != nil {
-		b.Value("$setOnInsert", value.Embedded(p.group.Of.created))
+	if p.group.Content.created != nil {
+		b.Value("$setOnInsert", value.Embedded(p.group.Content.created))
 	}
 	return b.Done()
 }

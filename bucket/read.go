@@ -70,13 +70,13 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error) {
 	all := c.RangeFilter(series, time.Time{}, time.Time{})
 	newest, err := windows.First(windows.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
-		options.Find().SetSort(expr.D(c.Start, -1)).SetLimit(1).SetProjection(expr.D(c.Start, 1))))
+		options.Find().SetSort(expr.D(c.StartField, -1)).SetLimit(1).SetProjection(expr.D(c.StartField, 1))))
 	if err != nil {
 		return nil, err
 	}
-	start := value.Lookup(newest, c.Start)
+	start := value.Lookup(newest, c.StartField)
 	var last windows.Entry
-	for doc, err := range windows.Find(ctx, c.Coll, append(all, expr.Element(c.Start, start)),
+	for doc, err := range windows.Find(ctx, c.Coll, append(all, expr.Element(c.StartField, start)),
 		options.Find().SetProjection(expr.D(c.opts.ArrayField, 1))) {
 		if err != nil {
 			return nil, err
@@ -106,9 +106,9 @@ func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 	all := c.RangeFilter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
 		expr.Op("$match", append(all, expr.Element(c.opts.CountField, expr.Op("$gt", 0)))),
-		expr.Op("$sort", expr.D(c.Start, -1)),
+		expr.Op("$sort", expr.D(c.StartField, -1)),
 		expr.Op("$limit", 1),
-		expr.Op("$lookup", expr.D("from", c.Coll.Name(), "as", "b", "localField", c.Start, "foreignField", c.Start,
+		expr.Op("$lookup", expr.D("from", c.Coll.Name(), "as", "b", "localField", c.StartField, "foreignField", c.StartField,
 			"pipeline", mongo.Pipeline{
 				expr.Op("$match", all),
 				expr.Op("$project", expr.D("m", expr.Field(c.opts.ArrayField))),
@@ -182,8 +182,8 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 		// A field that is not an array is kept, for the error that names the bucket.
 		measurements = expr.Cond(expr.Op("$isArray", field), cut, field)
 	}
-	filter, sort := c.RangeFilter(series, from, to), expr.D(c.Start, 1)
-	fields := expr.D(c.Start, 1, c.opts.ArrayField, measurements)
+	filter, sort := c.RangeFilter(series, from, to), expr.D(c.StartField, 1)
+	fields := expr.D(c.StartField, 1, c.opts.ArrayField, measurements)
 	return windows.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
 }
 
@@ -204,7 +204,7 @@ func (c *arrays) inside(from, to time.Time, whole any) any {
 			if limit.Key == "$lt" {
 				ms = bson.DateTime(start)
 			}
-			within = append(within, expr.Op(limit.Key, expr.Field(c.Start), ms))
+			within = append(within, expr.Op(limit.Key, expr.Field(c.StartField), ms))
 		}
 	}
 	if within == nil {
@@ -366,7 +366,7 @@ func (c *arrays) derive() {
 		total = append(total, expr.Element(d.name, expr.D(d.op, field)))
 	}
 	c.recut, c.total = expr.Fixed(recut), expr.Fixed(total)
-	total[0].Value = expr.Field(c.Start)
+	total[0].Value = expr.Field(c.StartField)
 	c.totals = expr.Fixed(total)
 	// Only documents have a size.
 	size := expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0)

@@ -31,7 +31,7 @@ func (r room) later(o room) room {
 // that come twice, and returns their number.
 func (c *arrays) guessRooms(groups []*group) (dropped int) {
 	for _, g := range groups {
-		g.Of.room = c.known.Change(g.Key, func(r room) room { return r.later(room{seq: g.Of.fullBelow}) })
+		g.Content.room = c.known.Change(g.Key, func(r room) room { return r.later(room{seq: g.Content.fullBelow}) })
 		if c.opts.IDField != "" {
 			dropped += dropHeld(g, map[string]bool{})
 		}
@@ -46,9 +46,9 @@ func (c *arrays) guessRooms(groups []*group) (dropped int) {
 func (c *arrays) lookUpRooms(ctx context.Context, groups []*group) (dropped int, err error) {
 	byKey, all := map[string]*group{}, []*group(nil)
 	for _, g := range groups {
-		if len(g.Of.items) > 0 {
+		if len(g.Content.items) > 0 {
 			byKey[g.Key], all = g, append(all, g)
-			g.Of.room = room{seq: g.Of.room.seq}
+			g.Content.room = room{seq: g.Content.room.seq}
 		}
 	}
 	if all == nil {
@@ -72,12 +72,12 @@ func (c *arrays) lookUpRooms(ctx context.Context, groups []*group) (dropped int,
 func (c *arrays) readBuckets(ctx context.Context, groups []*group) iter.Seq2[bson.Raw, error] {
 	var wanted, all bson.A
 	for _, g := range groups {
-		wanted = append(wanted, c.PlaceFilterFrom(g.Place, g.Of.room.seq))
+		wanted = append(wanted, c.PlaceFilterFrom(g.Place, g.Content.room.seq))
 		if c.opts.IDField == "" {
 			continue
 		}
 		ids := bson.A{}
-		for _, it := range g.Of.items {
+		for _, it := range g.Content.items {
 			ids = append(ids, it.id)
 		}
 		wanted = append(wanted, append(c.PlaceFilter(g.Place), expr.Element(c.idPath(), expr.Op("$in", ids))))
@@ -105,8 +105,8 @@ func (c *arrays) note(g *group, doc bson.Raw) (dropped int) {
 		dropped = dropHeld(g, held)
 	}
 	// This package did not make a bucket without a number.
-	if seq, ok := windows.Number(doc); ok && seq >= g.Of.room.seq {
-		g.Of.room = c.roomIn(seq, doc)
+	if seq, ok := windows.Number(doc); ok && seq >= g.Content.room.seq {
+		g.Content.room = c.roomIn(seq, doc)
 	}
 	return dropped
 }
@@ -123,12 +123,12 @@ func (c *arrays) roomIn(seq int64, fill bson.Raw) room {
 
 // dropHeld removes the items whose IDs are held already, and repeated ones. It returns their number.
 func dropHeld(g *group, held map[string]bool) int {
-	all := len(g.Of.items)
-	g.Of.items = slices.DeleteFunc(slices.Clone(g.Of.items), func(it item) bool {
+	all := len(g.Content.items)
+	g.Content.items = slices.DeleteFunc(slices.Clone(g.Content.items), func(it item) bool {
 		key := value.Key(it.id)
 		twice := held[key]
 		held[key] = true
 		return twice
 	})
-	return all - len(g.Of.items)
+	return all - len(g.Content.items)
 }

@@ -87,37 +87,7 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], w
 	if err != nil || elements == nil {
 		return result, err
 	}
-	mostElements, mostBytes := min(w.BatchSize, maxElements), min(w.BatchBytes, maxAdded)
-	lists := map[string][]bson.RawValue{} // the elements for each list, by the key of its id
-	var ids []bson.RawValue
-	count, bytes := 0, 0
-	flush := func() error {
-		if len(ids) == 0 {
-			return nil
-		}
-		for _, id := range ids {
-			xs := lists[value.Key(id)]
-			n, err := l.c.add(ctx, id, xs)
-			all := int64(len(xs))
-			refused := errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, mongopatterns.ErrNotAdopted) || fault.Refused(err)
-			switch {
-			case err == nil:
-				maintain.Add(&result, mongopatterns.Result{Examined: all, Done: int64(n), Skipped: all - int64(n)})
-			case refused && !w.Strict && !txn.Running(ctx):
-				maintain.Fail(&result, l.c.coll.Name(), id, err)
-				maintain.Add(&result, mongopatterns.Result{Examined: all, Failed: all - 1})
-			case !refused:
-				result.Unknown += all
-				fallthrough
-			default:
-				return fault.Of(id, err)
-			}
-		}
-		clear(lists)
-		ids, count, bytes = nil, 0, 0
-		w.Progress(result)
-		return nil
-	}
+	a := adding{core: &l.c, work: w, result: &result, lists: map[string][]bson.RawValue{}}
 	for id, e := range elements {
 		raw, err := l.c.codec.ID("id", id)
 		if err != nil {
@@ -127,19 +97,77 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], w
 		if err != nil {
 			return result, fault.Of(raw, err)
 		}
-		if count == mostElements || bytes > 0 && bytes+len(x.Value) > mostBytes {
-			if err := flush(); err != nil {
-				return result, err
-			}
+		if err := a.take(ctx, raw, x); err != nil {
+			return result, err
 		}
-		key := value.Key(raw)
-		if lists[key] == nil {
-			ids = append(ids, raw)
-		}
-		lists[key] = append(lists[key], x)
-		count, bytes = count+1, bytes+cost(x, count)
 	}
-	return result, flush()
+	err = a.flush(ctx)
+	return result, err
+}
+
+// An adding is an AddMany under way.
+type adding struct {
+	*core
+	work   mongopatterns.Work
+	result *mongopatterns.Result
+
+	ids          []bson.RawValue            // the lists of the batch, in order
+	lists        map[string][]bson.RawValue // the elements for each, by the key of its ID
+	count, bytes int                        // of all elements
+}
+
+// take puts an element into the batch, and flushes the batch before if the element does not fit.
+func (a *adding) take(ctx context.Context, id, x bson.RawValue) error {
+	full := a.count == min(a.work.BatchSize, maxElements)
+	tooLarge := a.bytes > 0 && a.bytes+len(x.Value) > min(a.work.BatchBytes, maxAdded)
+	if full || tooLarge {
+		if err := a.flush(ctx); err != nil {
+			return err
+		}
+	}
+	key := value.Key(id)
+	if a.lists[key] == nil {
+		a.ids = append(a.ids, id)
+	}
+	a.lists[key] = append(a.lists[key], x)
+	a.count, a.bytes = a.count+1, a.bytes+cost(x, a.count)
+	return nil
+}
+
+// flush adds the elements of the batch, and reports the progress.
+func (a *adding) flush(ctx context.Context) error {
+	if len(a.ids) == 0 {
+		return nil
+	}
+	for _, id := range a.ids {
+		if err := a.addTo(ctx, id, a.lists[value.Key(id)]); err != nil {
+			return fault.Of(id, err)
+		}
+	}
+	clear(a.lists)
+	a.ids, a.count, a.bytes = nil, 0, 0
+	a.work.Progress(*a.result)
+	return nil
+}
+
+// addTo adds elements to one list and counts them. Its error ends the call.
+func (a *adding) addTo(ctx context.Context, id bson.RawValue, xs []bson.RawValue) error {
+	n, err := a.add(ctx, id, xs)
+	all := int64(len(xs))
+	refused := errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, mongopatterns.ErrNotAdopted) || fault.Refused(err)
+	switch {
+	case err == nil:
+		maintain.Add(a.result, mongopatterns.Result{Examined: all, Done: int64(n), Skipped: all - int64(n)})
+		return nil
+	case !refused:
+		a.result.Unknown += all
+		return err
+	case a.work.Strict || txn.Running(ctx):
+		return err
+	}
+	maintain.Fail(a.result, a.coll.Name(), id, err)
+	maintain.Add(a.result, mongopatterns.Result{Examined: all, Failed: all - 1})
+	return nil
 }
 
 // add writes the parent alone whenever it can: writers at the same time wait for each other in

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -86,78 +87,105 @@ func (c *core) overBounds() bson.D {
 // inspect reads lists as of one moment and returns their problems. The batch has the _ids of
 // parents, which may not exist. It reads in a snapshot session, not in a transaction, because a
 // sharded cluster before 8.0 refuses $lookup in a transaction.
-func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	ids := make([]bson.RawValue, len(batch))
-	for i, doc := range batch {
-		ids[i] = doc.Lookup("_id")
-	}
-	match, array := anyOf("_id", ids), c.anyArray()
-	pipeline := mongo.Pipeline{
-		expr.Op("$match", match),
-		expr.Op("$sort", expr.D("_id", 1)),
-		expr.Op("$project", c.state(document("list", c.isList(), "over", c.overBounds(), "size", size(array)))),
-		c.lookup(c.o.ArrayField+".extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
-			"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
-			"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
-			"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
-	}
-	read := func(ctx context.Context) error {
-		problems = nil
-		parents, err := aggregate(ctx, c.coll, pipeline)
-		if err != nil {
-			return err
-		}
-		var twice []repeated
-		if c.o.Set && len(parents) > 0 {
-			if twice, err = c.repeats(ctx, c.coll, c.parts(match)); err != nil {
-				return err
-			}
-		}
-		found := func(kind mongopatterns.ProblemKind, field, detail string, id, have bson.RawValue) *mongopatterns.Problem {
-			problems = append(problems, mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(),
-				ID: id, Field: field, Have: have, Detail: detail})
-			return &problems[len(problems)-1]
-		}
-		there := map[string]bool{}
-		for _, parent := range parents {
-			there[value.Key(parent.Lookup("_id"))] = true
-			first := len(problems)
-			c.problems(parent, found)
-			for i := range problems[first:] {
-				if err := c.clarify(ctx, &problems[first+i]); err != nil {
-					return err
-				}
-			}
-		}
-		for _, r := range twice {
-			found(mongopatterns.Duplicate, c.o.ArrayField, fmt.Sprintf("%d times", len(r.At)), r.ID.List, r.ID.Element)
-		}
-		lost := slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool { return there[value.Key(id)] })
-		if len(lost) == 0 {
-			return nil
-		}
-		orphans, err := aggregate(ctx, c.overflow, mongo.Pipeline{
-			expr.Op("$match", anyOf(c.o.ParentField, lost)),
-			expr.Op("$group", expr.D("_id", c.lostParent(), "first", expr.Op("$min", "$_id"),
-				"documents", expr.Op("$sum", 1))),
-		})
-		for _, o := range orphans {
-			text := fmt.Sprintf("%d overflow documents", o.Lookup("documents").AsInt64())
-			found(mongopatterns.Orphan, c.o.ParentField, text, o.Lookup("first"), o.Lookup("_id")).Collection = c.overflow.Name()
-		}
-		return err
-	}
+func (c *core) inspect(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	i := inspection{core: c, ids: transfer.IDs(batch)}
 	if txn.Running(ctx) {
-		err = read(ctx)
-		return problems, err
+		err := i.look(ctx)
+		return i.problems, err
 	}
 	session, err := c.coll.Database().Client().StartSession(options.Session().SetSnapshot(true))
 	if err != nil {
 		return nil, err
 	}
 	defer session.EndSession(context.WithoutCancel(ctx))
-	err = read(mongo.NewSessionContext(ctx, session))
-	return problems, err
+	err = i.look(mongo.NewSessionContext(ctx, session))
+	return i.problems, err
+}
+
+// An inspection is an inspect under way.
+type inspection struct {
+	*core
+	ids      []bson.RawValue
+	problems []mongopatterns.Problem
+}
+
+// look finds the problems of the parents, then repeated elements, then the overflow documents of parents that do not exist.
+func (i *inspection) look(ctx context.Context) error {
+	match := anyOf("_id", i.ids)
+	parents, err := i.parents(ctx, match)
+	if err != nil {
+		return err
+	}
+	var twice []repeated
+	if i.o.Set && len(parents) > 0 {
+		if twice, err = i.repeats(ctx, i.coll, i.parts(match)); err != nil {
+			return err
+		}
+	}
+	there := map[string]bool{}
+	for _, parent := range parents {
+		there[value.Key(parent.Lookup("_id"))] = true
+		if err := i.lookAt(ctx, parent); err != nil {
+			return err
+		}
+	}
+	for _, r := range twice {
+		i.found(mongopatterns.Duplicate, i.o.ArrayField, fmt.Sprintf("%d times", len(r.At)), r.ID.List, r.ID.Element)
+	}
+	return i.lookForOrphans(ctx, slices.DeleteFunc(i.ids, func(id bson.RawValue) bool { return there[value.Key(id)] }))
+}
+
+// parents reads the parents, each with what problems needs of its overflow documents.
+func (i *inspection) parents(ctx context.Context, match bson.D) ([]bson.Raw, error) {
+	array := i.anyArray()
+	return aggregate(ctx, i.coll, mongo.Pipeline{
+		expr.Op("$match", match),
+		expr.Op("$sort", expr.D("_id", 1)),
+		expr.Op("$project", i.state(document("list", i.isList(), "over", i.overBounds(), "size", size(array)))),
+		i.lookup(i.o.ArrayField+".extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
+			"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
+			"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(i.o.ArrayField))),
+			"numbers", expr.Op("$min", expr.Op("$isNumber", i.number()))))}),
+	})
+}
+
+// found adds a problem.
+func (i *inspection) found(kind mongopatterns.ProblemKind, field, detail string, id, have bson.RawValue) *mongopatterns.Problem {
+	i.problems = append(i.problems, mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: i.coll.Name(),
+		ID: id, Field: field, Have: have, Detail: detail})
+	return &i.problems[len(i.problems)-1]
+}
+
+// lookAt adds the problems of a parent.
+func (i *inspection) lookAt(ctx context.Context, parent bson.Raw) error {
+	first := len(i.problems)
+	i.core.problems(parent, i.found)
+	for n := first; n < len(i.problems); n++ {
+		if err := i.clarify(ctx, &i.problems[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookForOrphans adds the problems of overflow documents whose parents do not exist.
+func (i *inspection) lookForOrphans(ctx context.Context, parents []bson.RawValue) error {
+	if len(parents) == 0 {
+		return nil
+	}
+	orphans, err := aggregate(ctx, i.overflow, mongo.Pipeline{
+		expr.Op("$match", anyOf(i.o.ParentField, parents)),
+		expr.Op("$group", expr.D("_id", i.lostParent(), "first", expr.Op("$min", "$_id"),
+			"documents", expr.Op("$sum", 1))),
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range orphans {
+		text := fmt.Sprintf("%d overflow documents", o.Lookup("documents").AsInt64())
+		i.found(mongopatterns.Orphan, i.o.ParentField, text, o.Lookup("first"), o.Lookup("_id")).Collection = i.overflow.Name()
+	}
+	return nil
 }
 
 // anyOf selects documents with one of these values in a field. It does not use $in, for which
@@ -173,7 +201,7 @@ func anyOf(field string, values []bson.RawValue) bson.D {
 // A report adds a problem.
 type report func(kind mongopatterns.ProblemKind, field, detail string, id, have bson.RawValue) *mongopatterns.Problem
 
-// problems reports what is wrong with a list, from a parent as inspect reads it; Malformed first.
+// problems reports what is wrong with a list, from a parent as inspection reads it; Malformed first.
 func (c *core) problems(parent bson.Raw, found report) {
 	s, refused := c.stateOf(parent, nil)
 	own := s.Of.Document()

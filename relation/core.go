@@ -26,7 +26,7 @@ import (
 // core works on BSON. A link is kept at one end, or at two that agree; a document of Links is
 // both ends.
 type core struct {
-	Options
+	opts                  Options
 	parents, children     *scoped.Collection
 	links                 *scoped.Collection // nil without Options.Links
 	codec                 codec.Codec
@@ -60,11 +60,11 @@ type end struct {
 // between reports whether the references are documents of Links.
 func (e end) between() bool { return e.from != "_id" }
 
-// to selects the documents with a reference; link selects the reference from one document.
-func (e end) to(id bson.RawValue) bson.D { return expr.D(e.field, value.Equal(id)) }
+// naming selects the documents with a reference to an ID. link selects that of one document.
+func (e end) naming(id bson.RawValue) bson.D { return expr.D(e.field, value.Equal(id)) }
 
 func (e end) link(from, id bson.RawValue) bson.D {
-	return append(expr.D(e.from, value.Equal(from)), e.to(id)...)
+	return append(expr.D(e.from, value.Equal(from)), e.naming(id)...)
 }
 
 // named selects the document that a reference names.
@@ -77,20 +77,20 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 	case e.between():
 		_, err = fault.Many(e.holder.DeleteMany(ctx, filter))
 	case e.array:
-		_, err = fault.Many(e.holder.UpdateMany(ctx, e.list(filter), expr.Op("$pull", in(e.field, ids))))
+		_, err = fault.Many(e.holder.UpdateMany(ctx, e.onlyArrays(filter), expr.Op("$pull", in(e.field, ids))))
 	default:
-		_, err = fault.Many(e.holder.UpdateMany(ctx, e.single(filter), expr.Op("$unset", expr.D(e.field, ""))))
+		_, err = fault.Many(e.holder.UpdateMany(ctx, e.noArrays(filter), expr.Op("$unset", expr.D(e.field, ""))))
 	}
 	return err
 }
 
-// list excludes documents whose list is null, or any other value that $pull refuses.
-func (e end) list(filter bson.D) bson.D {
+// onlyArrays excludes documents whose list is null, or any other value that $pull refuses.
+func (e end) onlyArrays(filter bson.D) bson.D {
 	return append(slices.Clip(filter), expr.Element(e.field, expr.AnArray))
 }
 
-// single excludes documents whose OwnerField is an array, because an equality also matches its elements.
-func (e end) single(filter bson.D) bson.D {
+// noArrays excludes documents whose OwnerField is an array, because an equality also matches its elements.
+func (e end) noArrays(filter bson.D) bson.D {
 	return append(slices.Clip(filter), expr.Element(e.field, expr.NotArray))
 }
 
@@ -251,7 +251,7 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		_, err := fault.Many(c.links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 		return err
 	}
-	if c.ChildrenField != "" {
+	if c.opts.ChildrenField != "" {
 		if err := c.add(ctx, p, children); err != nil {
 			return err
 		}
@@ -286,13 +286,13 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		for _, doc := range docs {
 			owners := references(doc, c.up)
 			switch {
-			case c.OwnerField != "" && doc.Lookup(c.up).Type == bson.TypeArray:
+			case c.opts.OwnerField != "" && doc.Lookup(c.up).Type == bson.TypeArray:
 				return fault.Of(id, errArray)
 			case slices.ContainsFunc(owners, same):
 				continue
-			case c.OwnerField != "" && len(owners) > 0:
+			case c.opts.OwnerField != "" && len(owners) > 0:
 				return fault.Of(id, ErrOwned)
-			case len(owners) >= c.MaxCount:
+			case len(owners) >= c.opts.MaxCount:
 				return fault.Of(id, ErrFull)
 			}
 			lacking = true
@@ -311,12 +311,12 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 // own writes a parent into those children that may have it, and returns how many have it now.
 func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValue) (int64, error) {
 	filter := in("_id", children)
-	if c.OwnerField != "" {
+	if c.opts.OwnerField != "" {
 		free := append(filter, expr.Element(c.up, expr.Op("$in", bson.A{nil, p})))
-		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", expr.D(c.up, p)))))
+		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.noArrays(free), expr.Op("$set", expr.D(c.up, p)))))
 	}
 	// $addToSet refuses a list that is null or undefined, which needs an expression instead.
-	room := bson.A{c.toParents.to(p), expr.D(c.up+"."+strconv.Itoa(c.MaxCount-1), absent)}
+	room := bson.A{c.toParents.naming(p), expr.D(c.up+"."+strconv.Itoa(c.opts.MaxCount-1), absent)}
 	quick := append(filter, expr.Element(c.up, notNull), expr.Element("$or", room))
 	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", expr.D(c.up, p)))))
 	if err != nil || named == int64(len(children)) {
@@ -342,20 +342,20 @@ var (
 // add appends references to those of a parent, if they are missing and there is room. Most lists
 // have room for all of them; then the server need not evaluate an expression to count.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	if left := c.MaxCount - len(children); left >= 0 {
-		room := append(expr.ByID(p), expr.Element(c.ChildrenField, notNull),
-			expr.Element(c.ChildrenField+"."+strconv.Itoa(left), absent))
+	if left := c.opts.MaxCount - len(children); left >= 0 {
+		room := append(expr.ByID(p), expr.Element(c.opts.ChildrenField, notNull),
+			expr.Element(c.opts.ChildrenField+"."+strconv.Itoa(left), absent))
 		each := any(children[0])
 		if len(children) > 1 {
 			each = expr.Op("$each", value.Array(children))
 		}
-		set := expr.Op("$addToSet", expr.D(c.ChildrenField, each))
+		set := expr.Op("$addToSet", expr.D(c.opts.ChildrenField, each))
 		result, err := fault.One(c.parents.UpdateOne(ctx, room, set))
 		if err != nil || result.MatchedCount == 1 {
 			return err
 		}
 	}
-	room, set := c.appended(c.ChildrenField, children)
+	room, set := c.appended(c.opts.ChildrenField, children)
 	result, err := fault.One(c.parents.UpdateOne(ctx, append(expr.ByID(p), room), set))
 	if err != nil || result.MatchedCount == 1 {
 		return err
@@ -376,26 +376,26 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 func (c *core) appended(field string, ids []bson.RawValue) (room bson.E, update mongo.Pipeline) {
 	list := expr.IfNull(expr.Field(field), bson.A{})
 	all := expr.Op("$concatArrays", list, expr.Filter(expr.Literal(value.Array(ids)), "c", expr.Op("$not", expr.Op("$in", "$$c", list))))
-	fits := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.MaxCount, expr.Op("$size", list)))
+	fits := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.opts.MaxCount, expr.Op("$size", list)))
 	return expr.Element("$expr", fits), mongo.Pipeline{expr.Op("$set", expr.D(field, all))}
 }
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	if c.ChildrenField != "" {
+	if c.opts.ChildrenField != "" {
 		if err := c.toChildren.drop(ctx, expr.ByID(p), children...); err != nil {
 			return err
 		}
 	}
-	return c.toParents.drop(ctx, append(in(c.toParents.from, children), c.toParents.to(p)...), p)
+	return c.toParents.drop(ctx, append(in(c.toParents.from, children), c.toParents.naming(p)...), p)
 }
 
 func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
-	set := expr.Op("$set", expr.D(c.OwnerField, to))
-	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, expr.ByID(one[0]), set, options.FindOneAndUpdate().SetProjection(expr.D(c.OwnerField, 1)))).Raw()
-	if err != nil || c.ChildrenField == "" {
+	set := expr.Op("$set", expr.D(c.opts.OwnerField, to))
+	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, expr.ByID(one[0]), set, options.FindOneAndUpdate().SetProjection(expr.D(c.opts.OwnerField, 1)))).Raw()
+	if err != nil || c.opts.ChildrenField == "" {
 		return orAbsent(one[0], err, ErrNoChild)
 	}
-	if from := before.Lookup(c.OwnerField); !malformed(from) && value.Key(from) != value.Key(to) {
+	if from := before.Lookup(c.opts.OwnerField); !malformed(from) && value.Key(from) != value.Key(to) {
 		if err := c.toChildren.drop(ctx, expr.ByID(from), one...); err != nil {
 			return err
 		}
@@ -471,7 +471,7 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 // writeParent puts a new child into the list of its parent, or writes to the parent without changing it. Only a write
 // ensures that the parent exists and is not deleted meanwhile.
 func (c *core) writeParent(ctx context.Context, p, child bson.RawValue) error {
-	if c.ChildrenField != "" {
+	if c.opts.ChildrenField != "" {
 		return c.add(ctx, p, []bson.RawValue{child})
 	}
 	return orAbsent(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
@@ -516,21 +516,21 @@ func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatte
 	case mongopatterns.Restrict:
 		err = as.refs.checkNone(ctx, id, own)
 	case mongopatterns.Unlink:
-		err = as.refs.drop(ctx, as.refs.to(id), id)
+		err = as.refs.drop(ctx, as.refs.naming(id), id)
 	case mongopatterns.Cascade:
 		children, err = c.cascade(ctx, id, own)
 	}
 	if err != nil || !c.self || c.undirected {
 		return children, err
 	}
-	return children, as.others.drop(ctx, as.others.to(id), id)
+	return children, as.others.drop(ctx, as.others.naming(id), id)
 }
 
 // checkNone refuses a deleted document with references: own, which it held itself, or others to it.
 func (e end) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawValue) (err error) {
 	referenced := len(own) > 0
 	if !referenced && e.holder != nil {
-		if referenced, err = maintain.Holds(ctx, e.holder, e.to(id)); err != nil {
+		if referenced, err = maintain.Holds(ctx, e.holder, e.naming(id)); err != nil {
 			return err
 		}
 	}
@@ -543,21 +543,21 @@ func (e end) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawValu
 // cascade deletes the children of a deleted parent that have no other parent; own are the children
 // in the deleted parent's list.
 func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) (deleted int64, err error) {
-	theirs := c.toParents.to(p)
+	theirs := c.toParents.naming(p)
 	if c.up != "" { // the children name their parents
 		alone := theirs
-		if c.OwnerField != "" {
-			alone = c.toParents.single(theirs)
+		if c.opts.OwnerField != "" {
+			alone = c.toParents.noArrays(theirs)
 		}
-		if c.OwnersField != "" {
+		if c.opts.OwnersField != "" {
 			another := expr.Op("$elemMatch", expr.Op("$ne", p)) // not $size 1: old code may have added p twice
-			alone = append(c.toParents.list(theirs), expr.Element(c.up, expr.Op("$not", another)))
+			alone = append(c.toParents.onlyArrays(theirs), expr.Element(c.up, expr.Op("$not", another)))
 		}
 		result, err := fault.Many(c.children.DeleteMany(ctx, alone))
 		if err != nil {
 			return 0, err
 		}
-		if c.OwnerField == "" {
+		if c.opts.OwnerField == "" {
 			err = c.toParents.drop(ctx, theirs, p)
 		}
 		return result.DeletedCount, err

@@ -226,16 +226,16 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 // twice returns the links of a batch that repeat one with a smaller _id; it does so for one of
 // the two ends. They can exist only without the unique index.
 func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]bool, error) {
-	if !e.between() || e.field != c.ChildField {
+	if !e.between() || e.field != c.opts.ChildField {
 		return nil, nil
 	}
 	pairs := bson.A{expr.D("_id", expr.Op("$in", bson.A{}))} // matches nothing, in case of no pairs
 	for _, doc := range batch {
-		if p, id := doc.Lookup(c.ParentField), doc.Lookup(c.ChildField); !malformed(p) && !malformed(id) {
+		if p, id := doc.Lookup(c.opts.ParentField), doc.Lookup(c.opts.ChildField); !malformed(p) && !malformed(id) {
 			pairs = append(pairs, c.toChildren.link(p, id))
 		}
 	}
-	pair := expr.D("p", expr.Field(c.ParentField), "c", expr.Field(c.ChildField))
+	pair := expr.D("p", expr.Field(c.opts.ParentField), "c", expr.Field(c.opts.ChildField))
 	out := map[string]bool{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.Op("$or", pairs)),
@@ -366,15 +366,15 @@ type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 // convert runs a conversion for each parent whose ChildrenField matches a condition, each in a
 // transaction.
 func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write conversion) (mongopatterns.Result, error) {
-	if c.ChildrenField == "" || c.self {
+	if c.opts.ChildrenField == "" || c.self {
 		return mongopatterns.Result{}, fault.Invalid("Options.ChildrenField: it must be set, and parents and children must be two collections")
 	}
 	if err := collation.Refuse(ctx, c.collections()...); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	scan := maintain.Scan{
-		Filter:     expr.D(c.ChildrenField, condition),
-		Projection: expr.D(c.ChildrenField, 1),
+		Filter:     expr.D(c.opts.ChildrenField, condition),
+		Projection: expr.D(c.opts.ChildrenField, 1),
 	}
 	return maintain.Run(ctx, c.parents, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {
@@ -411,21 +411,21 @@ const conversions = 10
 func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan, dry bool, write conversion) (err error) {
 	id, taken := doc.Lookup("_id"), false
 	for range conversions {
-		before := doc.Lookup(c.ChildrenField)
+		before := doc.Lookup(c.opts.ChildrenField)
 		if before.Type != bson.TypeArray {
-			return fault.Invalid("%q is not an array", c.ChildrenField)
+			return fault.Invalid("%q is not an array", c.opts.ChildrenField)
 		}
 		if dry {
-			_, err = write(ctx, id, references(doc, c.ChildrenField), false, true)
+			_, err = write(ctx, id, references(doc, c.opts.ChildrenField), false, true)
 			return err
 		}
 		err = c.transact(ctx, func(ctx context.Context) error {
-			after, err := write(ctx, id, references(doc, c.ChildrenField), taken, false)
+			after, err := write(ctx, id, references(doc, c.opts.ChildrenField), taken, false)
 			if err != nil {
 				return err
 			}
-			unchanged := append(expr.ByID(id), expr.Element("$expr", expr.Op("$eq", expr.Field(c.ChildrenField), expr.Literal(before))))
-			updated, err := fault.One(c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", expr.D(c.ChildrenField, value.Array(after)))))
+			unchanged := append(expr.ByID(id), expr.Element("$expr", expr.Op("$eq", expr.Field(c.opts.ChildrenField), expr.Literal(before))))
+			updated, err := fault.One(c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", expr.D(c.opts.ChildrenField, value.Array(after)))))
 			if err == nil && updated.MatchedCount == 0 {
 				err = errChanged
 			}
@@ -551,13 +551,13 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 	elements = distinct(elements)
 	ids := slices.DeleteFunc(slices.Clone(elements), func(e bson.RawValue) bool { return e.Type == bson.TypeEmbeddedDocument })
 	if i := slices.IndexFunc(ids, malformed); i >= 0 {
-		return nil, fault.Invalid("%q holds %s: %w", c.ChildrenField, value.Text(ids[i]), value.CheckID(ids[i]))
+		return nil, fault.Invalid("%q holds %s: %w", c.opts.ChildrenField, value.Text(ids[i]), value.CheckID(ids[i]))
 	}
 	found, err := read[bson.Raw](ctx, c.children, "_id", ids, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := maintain.Holds(ctx, c.parents, append(in(c.ChildrenField, ids), expr.Element("_id", expr.Op("$ne", p))))
+	shared, err := maintain.Holds(ctx, c.parents, append(in(c.opts.ChildrenField, ids), expr.Element("_id", expr.Op("$ne", p))))
 	if err != nil {
 		return nil, err
 	}

@@ -232,8 +232,8 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 	}
 	out := make([]Joined[ChildID, T], len(ids))
 	if c.toChildren.holder == nil {
-		sort := c.Sort
-		if c.OwnerField != "" { // the index's order; with OwnersField a child would have only one place in it
+		sort := c.opts.Sort
+		if c.opts.OwnerField != "" { // the index's order; with OwnersField a child would have only one place in it
 			sort = append(expr.D(c.up, 1), sort...)
 		}
 		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
@@ -280,7 +280,7 @@ func (r *Relation[ParentID, ChildID, T]) First(ctx context.Context, parent Paren
 		return nil, err
 	}
 	return cursor.Collect(cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return r.core.children.Find(ctx, r.core.toParents.to(id), options.Find().SetProjection(projection).SetLimit(int64(n)).SetSort(r.core.Sort))
+		return r.core.children.Find(ctx, r.core.toParents.naming(id), options.Find().SetProjection(projection).SetLimit(int64(n)).SetSort(r.core.opts.Sort))
 	}))
 }
 

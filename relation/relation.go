@@ -91,14 +91,14 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	}
 	c := &core{parents: scoped.On(parents), children: scoped.On(children)}
 	if opts != nil {
-		c.Options = *opts
+		c.opts = *opts
 	}
-	c.links, c.Scope = scoped.On(c.Links), slices.Clone(c.Scope)
+	c.links, c.opts.Scope = scoped.On(c.opts.Links), slices.Clone(c.opts.Scope)
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	c.codec = codec.Of(parents, c.Registry, c.BSON)
-	if c.scope, err = scope.New(c.codec, c.Scope); err != nil {
+	c.codec = codec.Of(parents, c.opts.Registry, c.opts.BSON)
+	if c.scope, err = scope.New(c.codec, c.opts.Scope); err != nil {
 		return nil, err
 	}
 	c.parents, c.children, c.links = c.parents.In(c.scope), c.children.In(c.scope), c.links.In(c.scope)
@@ -116,24 +116,26 @@ func (c *core) complete() error {
 	if err := c.checkCollections(); err != nil {
 		return err
 	}
-	c.undirected = c.self && c.ChildrenField != "" && c.ChildrenField == c.OwnersField
+	o := &c.opts
+	c.undirected = c.self && o.ChildrenField != "" && o.ChildrenField == o.OwnersField
 	if err := c.applySettings(); err != nil {
 		return err
 	}
-	c.up = cmp.Or(c.OwnerField, c.OwnersField) // checkReferences refuses both
+	c.up = cmp.Or(o.OwnerField, o.OwnersField) // checkReferences refuses both
 	return c.checkReferences()
 }
 
 // checkReferences refuses options that do not say in one way where the references are.
 func (c *core) checkReferences() error {
+	o := c.opts
 	switch {
-	case c.ChildrenField == "" && c.up == "" && c.links == nil:
+	case o.ChildrenField == "" && c.up == "" && c.links == nil:
 		return fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
-	case c.OwnerField != "" && c.OwnersField != "", c.links != nil && (c.ChildrenField != "" || c.up != ""):
+	case o.OwnerField != "" && o.OwnersField != "", c.links != nil && (o.ChildrenField != "" || c.up != ""):
 		return fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
-	case c.KeyField != "_id" && (c.self || c.ChildrenField != "" || c.links != nil):
+	case o.KeyField != "_id" && (c.self || o.ChildrenField != "" || c.links != nil):
 		return fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
-	case slices.Contains([]string{c.ChildrenField, c.up, c.ParentField, c.ChildField}, "_id"):
+	case slices.Contains([]string{o.ChildrenField, c.up, o.ParentField, o.ChildField}, "_id"):
 		return fault.Invalid("Options: no reference can be in _id")
 	}
 	return nil
@@ -147,7 +149,7 @@ func (c *core) checkCollections() error {
 		all = append(all, "children", c.children.Driver())
 	}
 	if c.links != nil {
-		all = append(all, "Options.Links", c.Links)
+		all = append(all, "Options.Links", c.opts.Links)
 	}
 	if err := config.Collections(all...); err != nil {
 		return err
@@ -161,27 +163,28 @@ func (c *core) checkCollections() error {
 
 // applySettings sets the defaults of the options, and refuses bad names and two equal ones in one document.
 func (c *core) applySettings() error {
-	if len(c.Sort) == 0 {
-		c.Sort = expr.D("_id", -1)
+	o := &c.opts
+	if len(o.Sort) == 0 {
+		o.Sort = expr.D("_id", -1)
 	}
 	parent := []config.Setting{
-		config.Name("Options.ChildrenField", &c.ChildrenField, ""),
-		config.Name("Options.KeyField", &c.KeyField, "_id"),
-		config.Number("Options.MaxCount", &c.MaxCount, 10_000, 1, 1_000_000),
+		config.Name("Options.ChildrenField", &o.ChildrenField, ""),
+		config.Name("Options.KeyField", &o.KeyField, "_id"),
+		config.Number("Options.MaxCount", &o.MaxCount, 10_000, 1, 1_000_000),
 	}
 	child := []config.Setting{
-		config.Name("Options.OwnerField", &c.OwnerField, ""),
-		config.Name("Options.OwnersField", &c.OwnersField, ""),
+		config.Name("Options.OwnerField", &o.OwnerField, ""),
+		config.Name("Options.OwnersField", &o.OwnersField, ""),
 	}
 	link := []config.Setting{
-		config.Name("Options.ParentField", &c.ParentField, "parent"),
-		config.Name("Options.ChildField", &c.ChildField, "child"),
+		config.Name("Options.ParentField", &o.ParentField, "parent"),
+		config.Name("Options.ChildField", &o.ChildField, "child"),
 	}
 	if c.self && !c.undirected { // one document has both
 		parent = append(parent, child...)
 	}
 	touch := hold.Field
-	own := append(config.Scope(c.Scope), config.Name(hold.Field, &touch, ""))
+	own := append(config.Scope(o.Scope), config.Name(hold.Field, &touch, ""))
 	for _, settings := range [][]config.Setting{parent, child, link} {
 		if err := config.Apply(slices.Concat(own, settings)...); err != nil {
 			return err
@@ -192,13 +195,14 @@ func (c *core) applySettings() error {
 
 // directions are the two ways from a document to those at the other end of its links.
 func (c *core) directions() (toChildren, toParents end) {
+	o := c.opts
 	if c.links != nil {
-		return end{holder: c.links, target: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
-			end{holder: c.links, target: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
+		return end{holder: c.links, target: c.children, from: o.ParentField, field: o.ChildField, key: "_id"},
+			end{holder: c.links, target: c.parents, from: o.ChildField, field: o.ParentField, key: "_id"}
 	}
-	toChildren = end{target: c.children, from: "_id", field: c.ChildrenField, back: c.up, key: "_id", array: true}
-	toParents = end{target: c.parents, from: "_id", field: c.up, back: c.ChildrenField, key: c.KeyField, array: c.OwnersField != ""}
-	if c.ChildrenField != "" {
+	toChildren = end{target: c.children, from: "_id", field: o.ChildrenField, back: c.up, key: "_id", array: true}
+	toParents = end{target: c.parents, from: "_id", field: c.up, back: o.ChildrenField, key: o.KeyField, array: o.OwnersField != ""}
+	if o.ChildrenField != "" {
 		toChildren.holder = c.parents
 	}
 	if c.up != "" {
@@ -213,17 +217,17 @@ func (c *core) directions() (toChildren, toParents end) {
 func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel {
 	c, out := r.core, map[string][]mongo.IndexModel{}
 	if c.links != nil {
-		pair := expr.D(c.ParentField, 1, c.ChildField, 1)
+		pair := expr.D(c.opts.ParentField, 1, c.opts.ChildField, 1)
 		out[c.links.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(pair), Options: options.Index().SetUnique(true)}, {Keys: c.scope.Keys(bson.D{pair[1], pair[0]})}}
 	}
-	if c.KeyField != "_id" {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.KeyField, 1)), Options: options.Index().SetUnique(true)}}
+	if c.opts.KeyField != "_id" {
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.opts.KeyField, 1)), Options: options.Index().SetUnique(true)}}
 	}
-	if c.ChildrenField != "" && !c.undirected {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.ChildrenField, 1))}}
+	if c.opts.ChildrenField != "" && !c.undirected {
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.opts.ChildrenField, 1))}}
 	}
 	if c.up != "" {
-		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(c.scope.Keys(expr.D(c.up, 1)), c.Sort...)})
+		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(c.scope.Keys(expr.D(c.up, 1)), c.opts.Sort...)})
 	}
 	return out
 }
@@ -249,9 +253,9 @@ func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err
 // parents, _id for the children, and {parent: 1, child: 1} for the links.
 func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 	c := r.core
-	out := map[string]bson.D{c.parents.Name(): c.scope.Keys(expr.D(c.KeyField, 1)), c.children.Name(): c.scope.Keys(expr.D("_id", 1))}
+	out := map[string]bson.D{c.parents.Name(): c.scope.Keys(expr.D(c.opts.KeyField, 1)), c.children.Name(): c.scope.Keys(expr.D("_id", 1))}
 	if c.links != nil {
-		out[c.links.Name()] = c.scope.Keys(expr.D(c.ParentField, 1, c.ChildField, 1))
+		out[c.links.Name()] = c.scope.Keys(expr.D(c.opts.ParentField, 1, c.opts.ChildField, 1))
 	}
 	return out
 }
@@ -284,7 +288,7 @@ func (r *Relation[ParentID, ChildID, T]) Unlink(ctx context.Context, parent Pare
 func (r *Relation[ParentID, ChildID, T]) Transfer(ctx context.Context, child ChildID, to ParentID) (err error) {
 	ctx = comment.Call(ctx, "relation.Transfer")
 	defer fault.In(&err, "relation.Transfer")
-	if r.core.OwnerField == "" {
+	if r.core.opts.OwnerField == "" {
 		return fault.Invalid("Options.OwnerField: it must be set for Transfer")
 	}
 	return r.change(ctx, to, []ChildID{child}, r.core.transfer)
@@ -304,7 +308,7 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 	if all = distinct(all); len(all) == 0 {
 		return nil
 	}
-	if r.core.up == "" || r.core.ChildrenField == "" && len(all) == 1 {
+	if r.core.up == "" || r.core.opts.ChildrenField == "" && len(all) == 1 {
 		return write(ctx, p, all)
 	}
 	return r.core.transact(ctx, func(ctx context.Context) error { return write(ctx, p, all) })

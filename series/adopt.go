@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
@@ -117,7 +118,7 @@ func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func
 func (c *store) summaries(b windows.Batch) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
 		for _, g := range b.(*batch).All {
-			for _, t := range g.Of.all {
+			for _, t := range g.Content.tables {
 				if !yield(c.summary(g.Series, t), nil) {
 					return
 				}
@@ -129,7 +130,7 @@ func (c *store) summaries(b windows.Batch) windows.Summaries {
 // target summarizes the series of the collection.
 func (c *store) target(ctx context.Context) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
-		w, err := maintain.Of(nil, windows.WholeBatch)
+		w, err := maintain.Of(nil, transfer.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -144,7 +145,7 @@ func (c *store) target(ctx context.Context) windows.Summaries {
 				yield(nil, err)
 				return
 			}
-			if !yield(c.summary(value.Lookup(doc, c.Series), t), nil) {
+			if !yield(c.summary(value.Lookup(doc, c.SeriesField), t), nil) {
 				return
 			}
 		}

@@ -146,7 +146,7 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 	if high != math.MaxInt64 {
 		before, _ = c.Bounds(high)
 	}
-	opts := options.Find().SetSort(expr.D(c.Start, 1)).SetProjection(c.sums(first, before))
+	opts := options.Find().SetSort(expr.D(c.StartField, 1)).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
 		for doc, err := range windows.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
 			if err != nil {
@@ -191,7 +191,7 @@ func (c *store) sums(first, before int64) bson.D {
 	if first == math.MinInt64 && before == math.MaxInt64 {
 		return fields
 	}
-	start := expr.Field(c.Start)
+	start := expr.Field(c.StartField)
 	whole := expr.Op("$and", expr.Op("$gte", start, bson.DateTime(first)), expr.Op("$lt", start, bson.DateTime(before)))
 	return append(fields, expr.Element(c.opts.BlocksField, expr.Cond(whole, "$$REMOVE", expr.Field(c.opts.BlocksField))))
 }

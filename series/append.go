@@ -56,15 +56,16 @@ func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], 
 // A batch holds measurements by place, in tables that each become a block.
 type batch struct {
 	*store
-	windows.Groups[tables]
+	windows.Groups[waiting]
 	blocks []*block // of all places, once they are packed
 }
 
-type group = windows.Group[tables]
+type group = windows.Group[waiting]
 
-type tables struct {
-	all   []*pack.Table
-	bytes int // of the last table
+// waiting has the measurements that wait to be stored in a window's documents.
+type waiting struct {
+	tables []*pack.Table
+	bytes  int // of the last table
 }
 
 func (c *store) begin() windows.Batch { return &batch{store: c} }

@@ -36,10 +36,10 @@ type block struct {
 // packedBlocks packs the batch once, for all attempts to store it.
 func (b *batch) packedBlocks() []*block {
 	for _, g := range b.All {
-		for _, t := range g.Of.all {
+		for _, t := range g.Content.tables {
 			b.blocks = append(b.blocks, b.newBlock(g.Place, t))
 		}
-		g.Of.all = nil
+		g.Content.tables = nil
 	}
 	return b.blocks
 }
@@ -97,10 +97,10 @@ func (c *store) addSums(b *codec.Builder, bytes int, all []derived) {
 // setOnInsert writes the operator with the fields of a new document. It returns where the mark is to be set.
 func (c *store) setOnInsert(b *codec.Builder, p windows.Place) (markAt int) {
 	b.Open("$setOnInsert")
-	b.Value(c.Series, p.Series)
-	b.Date(c.Start, p.Start)
-	if c.End != "" {
-		b.Date(c.End, int64(c.EndOf(p.End)))
+	b.Value(c.SeriesField, p.Series)
+	b.Date(c.StartField, p.Start)
+	if c.EndField != "" {
+		b.Date(c.EndField, int64(c.EndOf(p.End)))
 	}
 	markAt = b.Later(c.opts.MarkField)
 	b.Close()

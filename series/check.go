@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
@@ -62,7 +63,7 @@ func (s *Series[ID, M]) measured() (paths []string) {
 func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "series.Check")
 	c := s.core
-	return fault.Seq("series.Check", c.Problems(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, s.measured()...))
+	return fault.Seq("series.Check", c.Problems(ctx, work, maintain.Scan{BatchSize: transfer.WholeBatch}, c.audit, s.measured()...))
 }
 
 // Repair computes again the fields that Check finds wrong, and writes each document in one write. A
@@ -75,7 +76,7 @@ func (s *Series[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 	defer fault.In(&err, "series.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core
-	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, c.Guards...)
+	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: transfer.WholeBatch}, c.audit, c.Guards...)
 }
 
 // audit decodes a document and compares its fields with those computed from its measurements.
@@ -88,7 +89,7 @@ func (c *store) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 			kind = Newer
 		}
 		// The checksums depend on the start: if it is bad, report the start and not the blocks.
-		begins := value.Lookup(doc, c.Start)
+		begins := value.Lookup(doc, c.StartField)
 		if ms, dated := begins.DateTimeOK(); kind == Damaged && (!dated || starts(c, ms) != ms) {
 			c.Span(doc, report)
 			return nil

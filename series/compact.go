@@ -13,7 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/windows"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -39,7 +39,7 @@ func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (
 		return result, err
 	}
 	open := expr.D(c.opts.BlocksField+".1", expr.Op("$exists", true))
-	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: windows.WholeBatch},
+	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: transfer.WholeBatch},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			var models []mongo.WriteModel
 			for _, doc := range batch {

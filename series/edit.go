@@ -38,7 +38,7 @@ func (s *Series[ID, M]) Replace(ctx context.Context, series ID, m M) (err error)
 	if err := one.Add(series, c.measurement(&m)); err != nil {
 		return err
 	}
-	t := one.All[0].Of.all[0]
+	t := one.All[0].Content.tables[0]
 	return c.edit(ctx, one.All[0].Place, t.Times[0], t)
 }
 

@@ -135,17 +135,17 @@ func finite(v bson.RawValue) bool {
 
 // newRow adds a row to the group's last table, or to a new one if that is full.
 func newRow(g *group, ms int64) *pack.Table {
-	if n := len(g.Of.all); n == 0 || len(g.Of.all[n-1].Times) >= blockRows || g.Of.bytes >= blockBytes {
-		g.Of = tables{all: append(g.Of.all, new(pack.Table))}
+	if n := len(g.Content.tables); n == 0 || len(g.Content.tables[n-1].Times) >= blockRows || g.Content.bytes >= blockBytes {
+		g.Content = waiting{tables: append(g.Content.tables, new(pack.Table))}
 	}
-	t := g.Of.all[len(g.Of.all)-1]
+	t := g.Content.tables[len(g.Content.tables)-1]
 	t.Times = append(t.Times, ms)
 	return t
 }
 
 // addSize counts a measurement of so many bytes, for the table and for the batch.
 func (b *batch) addSize(g *group, bytes int) {
-	g.Of.bytes += bytes
+	g.Content.bytes += bytes
 	b.Bytes += bytes
 	b.Count++
 }

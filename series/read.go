@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
@@ -69,7 +70,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	if _, err := c.SeriesOf(series); err != nil {
 		return m, err
 	}
-	start := c.Start
+	start := c.StartField
 	filter := append(c.RangeFilter(series, time.Time{}, time.Time{}), expr.Element(c.opts.CountField, expr.Op("$gt", 0)))
 	docs, err := cursor.Collect(windows.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
 		SetSort(expr.D(start, -1)).SetLimit(2)))
@@ -110,7 +111,7 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 	ctx = comment.Call(ctx, "series.Documents")
 	c := s.core
 	return fault.Seq("series.Documents", func(yield func(bson.Raw, error) bool) {
-		w, err := maintain.Of(work, windows.WholeBatch)
+		w, err := maintain.Of(work, transfer.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -126,9 +127,9 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 				return
 			}
 			var before []byte
-			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.Series }) {
-				series := value.Lookup(doc, c.Series)
-				before = append(append(append(before, byte(series.Type)), c.Series...), 0)
+			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.SeriesField }) {
+				series := value.Lookup(doc, c.SeriesField)
+				before = append(append(append(before, byte(series.Type)), c.SeriesField...), 0)
 				before = append(before, series.Value...)
 			}
 			t.Sort()
@@ -158,7 +159,7 @@ func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
 
 // windows reads the measurements of a range, window by window, in time order.
 func (c *store) windows(ctx context.Context, series any, from, to time.Time) iter.Seq2[*pack.Table, error] {
-	opts := options.Find().SetSort(expr.D(c.Start, 1)).SetProjection(c.content())
+	opts := options.Find().SetSort(expr.D(c.StartField, 1)).SetProjection(c.content())
 	return func(yield func(*pack.Table, error) bool) {
 		if _, err := c.SeriesOf(series); err != nil {
 			yield(nil, err)
@@ -179,7 +180,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 				yield(nil, err)
 				return
 			}
-			if len(docs) > 0 && !value.Lookup(docs[0], c.Start).Equal(value.Lookup(doc, c.Start)) && !flush() {
+			if len(docs) > 0 && !value.Lookup(docs[0], c.StartField).Equal(value.Lookup(doc, c.StartField)) && !flush() {
 				return
 			}
 			docs = append(docs, doc)

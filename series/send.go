@@ -136,5 +136,5 @@ func (c *store) refuseMisplaced(ctx context.Context, blocks []*block, r *mongopa
 
 // misplaced is the error of a document that only its _id puts into a window.
 func (c *store) misplaced(id bson.RawValue) error {
-	return fault.Refuse(fault.Of(id, fmt.Errorf("%w: %q or %q has not the value, or not the type, that the _id has", fault.ErrMalformed, c.Series, c.Start)))
+	return fault.Refuse(fault.Of(id, fmt.Errorf("%w: %q or %q has not the value, or not the type, that the _id has", fault.ErrMalformed, c.SeriesField, c.StartField)))
 }

@@ -80,7 +80,7 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 	settings := o.settings()
 	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: scoped.On(coll), Window: w, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: time.Millisecond}}
-	if err := c.Check(settings...); err != nil {
+	if err := c.Complete(settings...); err != nil {
 		return nil, err
 	}
 	c.opts, c.Guards = o, []string{o.MarkField, o.RevisionField, o.CountField}
@@ -90,7 +90,7 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 		}
 	}
 	c.parts = parts(o.Values)
-	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
+	c.SeriesField, c.StartField, c.EndField = o.SeriesField, o.StartField, o.EndField
 	return c, nil
 }
 

@@ -44,7 +44,7 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 		parse = parseTime
 	}
 	text := expr.D("$type", "string", "$not", expr.AnArray) // also not a list of strings
-	scan := maintain.Scan{Filter: expr.D(g.Start, text), Projection: g.Keys(), Whole: true, BatchSize: windows.WholeBatch}
+	scan := maintain.Scan{Filter: expr.D(g.StartField, text), Projection: g.Keys(), Whole: true, BatchSize: transfer.WholeBatch}
 	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {
 			converted, err := g.convert(found, parse, w, result)
@@ -72,7 +72,7 @@ func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) 
 	if err != nil {
 		return result, err
 	}
-	docs = slices.DeleteFunc(g.Only(found, docs), func(doc bson.Raw) bool { return value.Lookup(doc, g.Start).Type != bson.TypeString })
+	docs = slices.DeleteFunc(g.Only(found, docs), func(doc bson.Raw) bool { return value.Lookup(doc, g.StartField).Type != bson.TypeString })
 	result.Skipped = int64(len(found) - len(docs))
 	converted, err := g.convert(docs, parse, w, &result)
 	if err != nil || len(converted) == 0 {
@@ -130,13 +130,15 @@ func parseTime(s string) (t time.Time, err error) {
 
 // converted returns the place of a document whose start is a string.
 func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p windows.Place, err error) {
-	text := value.Lookup(doc, g.Start).StringValue()
-	refused := func(err error) (windows.Place, error) { return p, fault.Invalid("%s is %q: %w", g.Start, text, err) }
+	text := value.Lookup(doc, g.StartField).StringValue()
+	refused := func(err error) (windows.Place, error) {
+		return p, fault.Invalid("%s is %q: %w", g.StartField, text, err)
+	}
 	t, err := parse(text)
 	if err != nil {
 		return refused(err)
 	}
-	p, err = g.Place(value.Lookup(doc, g.Series), t)
+	p, err = g.Place(value.Lookup(doc, g.SeriesField), t)
 	if err != nil {
 		return refused(err)
 	}

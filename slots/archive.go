@@ -41,7 +41,7 @@ func (g *grid) arrive(_ context.Context, _ *scoped.Collection, docs []bson.Raw) 
 		if err := g.checkWritable(doc); err != nil {
 			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), err))
 		}
-		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.Series), Start: g.StartOf(doc)}, true))
+		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.SeriesField), Start: g.StartOf(doc)}, true))
 	}
 	return updates, nil
 }
@@ -49,8 +49,8 @@ func (g *grid) arrive(_ context.Context, _ *scoped.Collection, docs []bson.Raw) 
 // checkWritable refuses a document whose place cannot be told, such as one with its start in an array, which the filter of
 // Archive meets, and what checkNames refuses.
 func (g *grid) checkWritable(doc bson.Raw) error {
-	if start := value.Lookup(doc, g.Start); start.Type != bson.TypeDateTime {
-		return fmt.Errorf("%w: %s is %s, not a date", fault.ErrMalformed, g.Start, value.Text(start))
+	if start := value.Lookup(doc, g.StartField); start.Type != bson.TypeDateTime {
+		return fmt.Errorf("%w: %s is %s, not a date", fault.ErrMalformed, g.StartField, value.Text(start))
 	}
 	return g.checkNames(doc)
 }
@@ -107,12 +107,12 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 	g.walk(doc, func(slot windows.Entry, path string, _ bool) { put(path, expr.Literal(slot.Raw), !later) })
 	elements, _ := doc.Elements()
 	for _, e := range elements {
-		if k := e.Key(); k != g.Series && k != g.Start && k != g.data && (k != g.End || later) {
+		if k := e.Key(); k != g.SeriesField && k != g.StartField && k != g.data && (k != g.EndField || later) {
 			put(k, expr.Literal(e.Value()), true)
 		}
 	}
-	if g.End != "" && !later {
-		put(g.End, g.EndOf(p.End), false)
+	if g.EndField != "" && !later {
+		put(g.EndField, g.EndOf(p.End), false)
 	}
 	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.PlaceFilter(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }

@@ -43,8 +43,8 @@ func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 
 func (g *grid) scan() maintain.Scan {
 	fields := g.Keys()
-	if g.End != "" {
-		fields = append(fields, expr.Element(g.End, 1))
+	if g.EndField != "" {
+		fields = append(fields, expr.Element(g.EndField, 1))
 	}
 	return maintain.Scan{Projection: fields}
 }

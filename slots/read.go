@@ -52,8 +52,8 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 // misfiled returns the error NoDate if starts of the series are strings, which no range of dates finds,
 // otherwise ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
-	filter := expr.D(g.Series, value.Equal(series), g.Start, expr.Op("$type", "string"))
-	doc, err := windows.First(windows.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(expr.D(g.Start, 1))))
+	filter := expr.D(g.SeriesField, value.Equal(series), g.StartField, expr.Op("$type", "string"))
+	doc, err := windows.First(windows.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(expr.D(g.StartField, 1))))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 	return func(yield func(bson.Raw, error) bool) {
 		found := false
 		for doc, err := range windows.Find(ctx, g.Coll, g.RangeFilter(raw, from, to), options.Find().
-			SetSort(expr.D(g.Start, 1)).SetProjection(g.projection(from, to))) {
+			SetSort(expr.D(g.StartField, 1)).SetProjection(g.projection(from, to))) {
 			found = true
 			if !yield(doc, err) {
 				return
@@ -104,7 +104,7 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 func (s *Slots[ID, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
 
 func (g *grid) projection(from, to time.Time) bson.D {
-	projection := expr.D("_id", 0, g.Start, 1)
+	projection := expr.D("_id", 0, g.StartField, 1)
 	whole := append(projection, expr.Element(g.data, 1))
 	if windows.CheckTime(from) != nil || windows.CheckTime(to) != nil {
 		return whole
@@ -174,11 +174,11 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 	}
 	for before := (time.Time{}); ; {
 		newest, err := windows.First(windows.Find(ctx, g.Coll, g.RangeFilter(raw, time.Time{}, before), options.Find().SetLimit(1).
-			SetSort(expr.D(g.Start, -1)).SetProjection(g.projection(time.Time{}, time.Time{}))))
+			SetSort(expr.D(g.StartField, -1)).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err != nil {
 			return slot, err
 		}
-		if value.Lookup(newest, g.Start).Type != bson.TypeDateTime {
+		if value.Lookup(newest, g.StartField).Type != bson.TypeDateTime {
 			return slot, g.NoDate(newest)
 		}
 		if all, _ := g.entries(newest); len(all) > 0 {

@@ -88,15 +88,15 @@ func (b *batch) Add(series, v any) error {
 	if err != nil {
 		return err
 	}
-	if g.Of.items == nil {
-		if g.Of.created, err = b.Created(g.Place, series, b.metadata); err != nil {
+	if g.Content.items == nil {
+		if g.Content.created, err = b.Created(g.Place, series, b.metadata); err != nil {
 			return err
 		}
 	}
-	if size := len(g.Of.created) + len(raw.Value); size > windows.MaxBytes {
+	if size := len(g.Content.created) + len(raw.Value); size > windows.MaxBytes {
 		return fault.Invalid("slot: it has %d bytes with Metadata, more than fits into a document", size)
 	}
-	g.Of.items = append(g.Of.items, item{b.path(slot.Time), raw})
+	g.Content.items = append(g.Content.items, item{b.path(slot.Time), raw})
 	b.Count, b.Bytes = b.Count+1, b.Bytes+len(raw.Value)
 	return nil
 }
@@ -107,7 +107,7 @@ func (b *batch) Add(series, v any) error {
 // Cost: that of a batch of SetMany.
 func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
-	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Of.items == nil }) // nil if its Metadata was refused
+	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Content.items == nil }) // nil if its Metadata was refused
 	for attempt := 0; len(left) > 0; attempt++ {
 		again, taken, err := b.send(ctx, left, &r)
 		if err != nil {
@@ -134,7 +134,7 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 	}
 	outcomes, err := g.Send(ctx, upserts)
 	for i, o := range outcomes {
-		rows := len(groups[i].Of.items)
+		rows := len(groups[i].Content.items)
 		switch o.Fate {
 		case windows.Written:
 			r.Done += int64(rows)
@@ -158,11 +158,11 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 func (g *grid) upsert(d *group) windows.Upsert {
 	filter, update, last := codec.Build(128), codec.Build(256), map[string]int{}
 	g.AddPlace(filter, d.Place)
-	for i, it := range d.Of.items {
+	for i, it := range d.Content.items {
 		last[it.path] = i
 	}
 	update.Open("$set")
-	for i, it := range d.Of.items {
+	for i, it := range d.Content.items {
 		if last[it.path] == i {
 			update.Value(it.path, it.raw)
 		}
@@ -170,10 +170,10 @@ func (g *grid) upsert(d *group) windows.Upsert {
 	update.Close()
 	update.Open("$setOnInsert")
 	update.Open("_id")
-	update.Value(g.Series, d.Series)
-	update.Date(g.Start, d.Start)
+	update.Value(g.SeriesField, d.Series)
+	update.Date(g.StartField, d.Start)
 	update.Close()
-	fields, _ := d.Of.created.Elements()
+	fields, _ := d.Content.created.Elements()
 	for _, e := range fields {
 		update.Value(e.Key(), e.Value())
 	}

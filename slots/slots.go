@@ -89,7 +89,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
-	if err := g.Check(
+	if err := g.Complete(
 		config.Number("Options.EndTime", (*int)(&o.EndTime), 0, 0, int(timeseries.LastSecond)),
 		config.Name("Options.SeriesField", &o.SeriesField, "series"),
 		config.Name("Options.StartField", &o.StartField, "start"),
@@ -102,7 +102,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if start, end := window.Bounds(time.Unix(0, 0)); end.Sub(start) == math.MaxInt64 {
 		return nil, fault.Invalid("window: it is longer than 292 years")
 	}
-	g.Series, g.Start, g.End, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
+	g.SeriesField, g.StartField, g.EndField, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
 	return &Slots[ID, M]{g}, nil
 }
 

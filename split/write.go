@@ -288,16 +288,22 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 }
 
 // A division counts the hot documents found, those changed, and those with fields that stay in
-// both.
-type division struct{ found, done, contested int64 }
+// both. It has the writes that divide them.
+type division struct {
+	found, done, contested int64
+
+	keep  Side
+	colds []mongo.WriteModel // to the cold documents
+	hots  []mongo.WriteModel // to the hot documents that keep some of the cold fields
+	bare  bson.A             // the hot documents that lose all cold fields
+}
 
 // divide moves the cold fields of hot documents, within a transaction, and gives each a cold
 // document. It writes the hot ones first, so that other writers wait from then on and do not
 // conflict. Of contested fields it keeps the value of one side, or both.
 func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n division, err error) {
-	all := expr.D("_id", expr.Op("$in", ids))
 	if !dry {
-		if _, err := fault.Many(c.hot.UpdateMany(ctx, all, hold.Mark)); err != nil {
+		if _, err := fault.Many(c.hot.UpdateMany(ctx, expr.D("_id", expr.Op("$in", ids)), hold.Mark)); err != nil {
 			return n, err
 		}
 	}
@@ -309,61 +315,71 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 	if err != nil {
 		return n, err
 	}
-	n.found = int64(len(hot))
-	var colds, hots []mongo.WriteModel
-	unset := func(filter bson.D, but []string) mongo.WriteModel {
-		fields := expr.D(hold.Field, "")
-		for _, field := range c.fields {
-			if !slices.Contains(but, field) {
-				fields = append(fields, expr.Element(field, ""))
-			}
-		}
-		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$unset", fields))
-	}
-	var these bson.A // those that lose all cold fields
+	n.found, n.keep = int64(len(hot)), keep
 	for _, doc := range hot {
-		id := doc.Lookup("_id")
-		whole, divided := cold[value.Key(id)]
-		contested := c.contested(doc, whole)
-		fields := value.Pick(doc, func(field []byte) bool {
-			return string(field) != "_id" && (keep == Hot || !slices.Contains(contested, string(field)))
-		})
-		some, _ := fields.Elements()
-		merged := mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(
-			mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))})
-		made := value.With(fields, value.Element{Name: c.idField, Value: id})
-		switch {
-		case !divided && value.Replaced(made) != "": // which an update stores unchanged
-			colds = append(colds, merged.SetUpsert(true))
-		case !divided:
-			colds = append(colds, mongo.NewInsertOneModel().SetDocument(made))
-		case len(some) > 0:
-			colds = append(colds, merged)
-		}
-		if len(contested) > 0 && keep == "" {
-			n.contested++
-			hots = append(hots, unset(c.hotOf(id), contested))
-		} else {
-			these = append(these, id)
-		}
-		if !divided || len(some) > 0 || len(contested) > 0 && keep == Cold {
-			n.done++
-		}
+		whole, divided := cold[value.Key(doc.Lookup("_id"))]
+		c.divideOne(&n, doc, whole, divided)
 	}
 	if dry || len(hot) == 0 {
 		return n, nil
 	}
-	// Unordered, so that the two kinds of writes are at most two commands.
-	if len(colds) > 0 {
-		if _, err := fault.Many(c.cold.BulkWrite(ctx, colds, options.BulkWrite().SetOrdered(false))); err != nil {
-			return n, err
+	return n, c.write(ctx, n)
+}
+
+// divideOne adds the writes that move the cold fields of a hot document. whole is its cold document, if it is divided.
+func (c *core) divideOne(n *division, doc, whole bson.Raw, divided bool) {
+	id, contested := doc.Lookup("_id"), c.contested(doc, whole)
+	fields := value.Pick(doc, func(field []byte) bool {
+		return string(field) != "_id" && (n.keep == Hot || !slices.Contains(contested, string(field)))
+	})
+	some, _ := fields.Elements()
+	merged := mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(
+		mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))})
+	made := value.With(fields, value.Element{Name: c.idField, Value: id})
+	switch {
+	case !divided && value.Replaced(made) != "": // which an update stores unchanged
+		n.colds = append(n.colds, merged.SetUpsert(true))
+	case !divided:
+		n.colds = append(n.colds, mongo.NewInsertOneModel().SetDocument(made))
+	case len(some) > 0:
+		n.colds = append(n.colds, merged)
+	}
+	if len(contested) > 0 && n.keep == "" {
+		n.contested++
+		n.hots = append(n.hots, c.unsetCold(c.hotOf(id), contested))
+	} else {
+		n.bare = append(n.bare, id)
+	}
+	if !divided || len(some) > 0 || len(contested) > 0 && n.keep == Cold {
+		n.done++
+	}
+}
+
+// unsetCold removes the cold fields of hot documents, except some, and the touch.
+func (c *core) unsetCold(filter bson.D, except []string) mongo.WriteModel {
+	fields := expr.D(hold.Field, "")
+	for _, field := range c.fields {
+		if !slices.Contains(except, field) {
+			fields = append(fields, expr.Element(field, ""))
 		}
 	}
-	if len(these) > 0 {
-		hots = append(hots, unset(expr.D("_id", expr.Op("$in", these)), nil))
+	return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$unset", fields))
+}
+
+// write sends the writes of a division. Those to cold documents are unordered, so that their two kinds are at most two
+// commands.
+func (c *core) write(ctx context.Context, n division) error {
+	if len(n.colds) > 0 {
+		if _, err := fault.Many(c.cold.BulkWrite(ctx, n.colds, options.BulkWrite().SetOrdered(false))); err != nil {
+			return err
+		}
 	}
-	_, err = fault.Many(c.hot.BulkWrite(ctx, hots))
-	return n, err
+	hots := n.hots
+	if len(n.bare) > 0 {
+		hots = append(hots, c.unsetCold(expr.D("_id", expr.Op("$in", n.bare)), nil))
+	}
+	_, err := fault.Many(c.hot.BulkWrite(ctx, hots))
+	return err
 }
 
 // read reads these hot documents and their cold ones, the latter by the keys of their IDs, within

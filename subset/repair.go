@@ -144,65 +144,94 @@ func (c *core) rebuildThese(ctx context.Context, these bson.A, pushedOut []eleme
 // rebuild inserts the items that the collection lacks. It returns the updates that set what
 // follows from the items in the parents, and remove the touch.
 func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, result *mongopatterns.Result) (models []mongo.WriteModel, err error) {
-	var docs []bson.Raw
-	var left []state // to be written
-	for _, st := range states {
-		var err error
-		st.inserts, err = c.insertsOf(st)
-		switch {
-		case st.problems != nil && st.problems[0].Kind == mongopatterns.Malformed:
-			p := st.problems[0]
-			maintain.Fail(result, c.parents.Name(), st.id(), fault.Invalid("%q is %s", p.Field, p.Detail))
-		case len(st.unstored) > 0 && !adopt:
-			result.Remaining++
-		case cmp.Or(err, c.keepable(st.top...)) != nil:
-			maintain.Fail(result, c.parents.Name(), st.id(), cmp.Or(err, c.keepable(st.top...)))
-		default:
-			left = append(left, st)
-			for _, it := range st.inserts {
-				if it.doc != nil {
-					docs = append(docs, it.doc)
-				}
-			}
-		}
-	}
-	if len(docs) > 0 && !dry {
-		if _, err := fault.Many(c.items.InsertMany(ctx, docs)); err != nil {
-			return nil, err
-		}
-		if err := c.again(ctx, left); err != nil {
-			return nil, err
-		}
-	}
+	left := c.rebuildable(states, adopt, result)
 	if !dry {
+		if err := c.insertUnstored(ctx, left); err != nil {
+			return nil, err
+		}
 		if err := c.holdNew(ctx, left); err != nil {
 			return nil, err
 		}
 	}
 	for _, st := range left {
-		set := expr.D(hold.Field, "$$REMOVE")
-		// Beside a push, a deletion by new code may have left a free place.
-		edited := adopt && (len(st.edited) > 0 || len(st.unstored) == 0 && len(c.pulled(st)) > 0)
-		if edited {
-			result.Remaining++
-			if len(st.unstored) == 0 && len(st.problems) == 1 { // nothing else to do
-				continue
-			}
-			// An item inserted without an _id must not be inserted again.
-			for i, h := range st.unstored {
-				if h.at >= 0 && h.id().IsZero() {
-					path := fmt.Sprintf("%s.%d", c.o.ArrayField, h.at)
-					set := expr.Op("$set", expr.D(path, c.cut(st.inserts[i].doc)))
-					models = append(models, mongo.NewUpdateOneModel().SetFilter(expr.ByID(st.id())).SetUpdate(set))
-				}
-			}
-		} else {
-			set = append(set, expr.Element(c.o.ArrayField, expr.Literal(c.arranged(st.top))))
-		}
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(expr.ByID(st.id())).SetUpdate(c.set(st.stats, set)))
-		result.Done++
+		models = append(models, c.rebuilt(st, adopt, result)...)
 	}
 	return models, nil
+}
+
+// rebuildable returns the states that can be set right, with their inserts, and counts the others.
+func (c *core) rebuildable(states []state, adopt bool, result *mongopatterns.Result) (left []state) {
+	for _, st := range states {
+		if st.problems != nil && st.problems[0].Kind == mongopatterns.Malformed {
+			p := st.problems[0]
+			maintain.Fail(result, c.parents.Name(), st.id(), fault.Invalid("%q is %s", p.Field, p.Detail))
+			continue
+		}
+		if len(st.unstored) > 0 && !adopt {
+			result.Remaining++
+			continue
+		}
+		var err error
+		st.inserts, err = c.insertsOf(st)
+		if err = cmp.Or(err, c.keepable(st.top...)); err != nil {
+			maintain.Fail(result, c.parents.Name(), st.id(), err)
+			continue
+		}
+		left = append(left, st)
+	}
+	return left
+}
+
+// insertUnstored inserts the items that the collection lacks, and reads their parents' states again.
+func (c *core) insertUnstored(ctx context.Context, states []state) error {
+	var docs []bson.Raw
+	for _, st := range states {
+		for _, it := range st.inserts {
+			if it.doc != nil {
+				docs = append(docs, it.doc)
+			}
+		}
+	}
+	if len(docs) == 0 {
+		return nil
+	}
+	if _, err := fault.Many(c.items.InsertMany(ctx, docs)); err != nil {
+		return err
+	}
+	return c.again(ctx, states)
+}
+
+// rebuilt returns the updates of a parent, and counts it. It leaves an array that other code has edited, which somebody has
+// to decide about.
+func (c *core) rebuilt(st state, adopt bool, result *mongopatterns.Result) (models []mongo.WriteModel) {
+	set := expr.D(hold.Field, "$$REMOVE")
+	// Beside a push, a deletion by new code may have left a free place.
+	edited := adopt && (len(st.edited) > 0 || len(st.unstored) == 0 && len(c.pulled(st)) > 0)
+	switch {
+	case !edited:
+		set = append(set, expr.Element(c.o.ArrayField, expr.Literal(c.arranged(st.top))))
+	case len(st.unstored) == 0 && len(st.problems) == 1: // nothing else to do
+		result.Remaining++
+		return nil
+	default:
+		result.Remaining++
+		models = c.namedElements(st)
+	}
+	result.Done++
+	return append(models, mongo.NewUpdateOneModel().SetFilter(expr.ByID(st.id())).SetUpdate(c.set(st.stats, set)))
+}
+
+// namedElements returns the updates that replace elements without an _id by their items, so that these are not inserted
+// again.
+func (c *core) namedElements(st state) (models []mongo.WriteModel) {
+	for i, h := range st.unstored {
+		if h.at >= 0 && h.id().IsZero() {
+			path := fmt.Sprintf("%s.%d", c.o.ArrayField, h.at)
+			set := expr.Op("$set", expr.D(path, c.cut(st.inserts[i].doc)))
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(expr.ByID(st.id())).SetUpdate(set))
+		}
+	}
+	return models
 }
 
 // holdNew holds the items that the arrays of these parents lack.

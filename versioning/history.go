@@ -403,57 +403,65 @@ func (d *store) forward(ctx context.Context, id bson.RawValue, n int64) iter.Seq
 		if current != nil {
 			filter = d.numbered(id, n, expr.Element("$lt", current.number))
 		}
-		var waiting []*row // until a whole one comes, from which their deltas are resolved
 		found := false
-		flush := func(next *row) bool {
-			for _, r := range slices.Backward(waiting) {
-				_ = d.resolve(r, next) // a lost revision is returned as Lost
-				next = r
-			}
-			for _, r := range waiting {
-				found = true
-				if !yield(r, nil) {
-					return false
-				}
-			}
-			waiting = nil
-			return true
-		}
+		var waiting []*row // until a whole one comes, from which their deltas are resolved
 		for r, err := range d.rows(ctx, filter, d.byNumber(1), 0) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			waiting = append(waiting, r)
-			if r.delta == nil && !flush(nil) {
+			if r.delta != nil {
+				continue
+			}
+			found = true
+			if !d.yieldResolved(waiting, nil, yield) {
 				return
 			}
-		}
-		if current == nil && len(waiting) > 0 {
-			again, err := d.exists(ctx, id)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if again { // inserted again and saved meanwhile
-				d.forward(ctx, id, waiting[0].number)(yield)
-				return
-			}
-		}
-		var last *row
-		if current != nil {
-			last = d.asRow(current)
-		}
-		if !flush(last) {
-			return
+			waiting = nil
 		}
 		switch {
-		case last != nil && last.number >= n:
-			yield(last, nil)
+		case current != nil && current.number >= n:
+			last := d.asRow(current)
+			if d.yieldResolved(waiting, last, yield) {
+				yield(last, nil)
+			}
+		case len(waiting) > 0:
+			d.lastDeltas(ctx, id, waiting)(yield)
 		case !found:
 			yield(nil, fault.Of(id, mongopatterns.ErrNotFound))
 		}
 	}
+}
+
+// lastDeltas yields the last revisions of a document that was not there when its revisions were read, all of them
+// deltas.
+func (d *store) lastDeltas(ctx context.Context, id bson.RawValue, waiting []*row) iter.Seq2[*row, error] {
+	return func(yield func(*row, error) bool) {
+		again, err := d.exists(ctx, id)
+		switch {
+		case err != nil:
+			yield(nil, err)
+		case again: // inserted again and saved meanwhile
+			d.forward(ctx, id, waiting[0].number)(yield)
+		default:
+			d.yieldResolved(waiting, nil, yield)
+		}
+	}
+}
+
+// yieldResolved resolves revisions, the last one from next, and yields them. It returns false if nobody wants more.
+func (d *store) yieldResolved(waiting []*row, next *row, yield func(*row, error) bool) (more bool) {
+	for _, r := range slices.Backward(waiting) {
+		_ = d.resolve(r, next) // a lost revision is returned as Lost
+		next = r
+	}
+	for _, r := range waiting {
+		if !yield(r, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // exists reports whether there is a current document.

@@ -117,7 +117,7 @@ func (d *History[ID, T]) saveMany(
 			return d.saveBatch(ctx, some, by, work.DryRun, result)
 		})
 		if err != nil {
-			*result = mongopatterns.Result{} // the transaction was aborted, or its outcome is unknown: Apart counts it
+			*result = mongopatterns.Result{} // the transaction was aborted, or its outcome is unknown: InHalves counts it
 			return err
 		}
 		for _, s := range some {
@@ -130,14 +130,51 @@ func (d *History[ID, T]) saveMany(
 	return maintain.InHalves(ctx, d.core.current.Name(), keys, work.Strict, total, do)
 }
 
+// A batch is what saveBatch knows and is about to write, within one run of its transaction.
+type batch struct {
+	stored map[string]loaded               // the documents, with what the batch makes of them, by the key of their _id
+	heads  func() (map[string]head, error) // the newest revisions of those without a number, read once and only if asked for
+
+	models []mongo.WriteModel // of the documents
+	rows   []bson.Raw         // of the archive
+}
+
+// saveBatch saves documents, within a transaction.
 func (d *History[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by stamp, dry bool, result *mongopatterns.Result) error {
+	b, err := d.begin(ctx, all)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if err := d.saveOne(b, s, by, result); err != nil {
+			return err
+		}
+	}
+	if dry || len(b.models) == 0 {
+		return nil
+	}
+	done, err := fault.Many(d.core.current.BulkWrite(ctx, b.models)) // ordered: a document may occur twice
+	if err != nil {
+		return err
+	}
+	if done.MatchedCount != int64(len(b.models)) {
+		return txn.Conflict("save a batch")
+	}
+	if len(b.rows) == 0 {
+		return nil
+	}
+	return d.core.archive(ctx, b.rows...)
+}
+
+// begin reads the documents of a batch.
+func (d *History[ID, T]) begin(ctx context.Context, all []*saving[T]) (*batch, error) {
 	ids := bson.A{}
 	for _, s := range all {
 		ids = append(ids, s.id)
 	}
 	stored, err := d.core.loadMany(ctx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	unnumbered := bson.A{}
 	for _, l := range stored {
@@ -145,54 +182,42 @@ func (d *History[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by sta
 			unnumbered = append(unnumbered, l.id)
 		}
 	}
-	ends := sync.OnceValues(func() (map[string]head, error) { return d.core.ends(ctx, unnumbered) })
-	var models []mongo.WriteModel
-	var rows []bson.Raw
-	for _, s := range all {
-		s.next = nil // the transaction may run again
-		now := stored[value.Key(s.id)]
-		next, err := d.successor(now, s.edited, by)
-		if err == nil && now.unnumbered && next.number > now.number {
-			known, failed := ends()
-			if failed != nil {
-				return failed
-			}
-			err = d.core.without(now.current, known)
+	heads := sync.OnceValues(func() (map[string]head, error) { return d.core.ends(ctx, unnumbered) })
+	return &batch{stored: stored, heads: heads}, nil
+}
+
+// saveOne adds the writes of a document to a batch, and counts it. Its error is not about the document.
+func (d *History[ID, T]) saveOne(b *batch, s *saving[T], by stamp, result *mongopatterns.Result) error {
+	s.next = nil // the transaction may run again
+	now := b.stored[value.Key(s.id)]
+	next, err := d.successor(now, s.edited, by)
+	if err == nil && now.unnumbered && next.number > now.number {
+		heads, failed := b.heads()
+		if failed != nil {
+			return failed
 		}
-		var shown Revision[T]
-		if err == nil {
-			shown, err = d.show(next, nil)
-		}
-		if err != nil {
-			maintain.Fail(result, d.core.current.Name(), s.id, err)
-			continue
-		}
-		s.next = &shown
-		if next == now.current {
-			result.Skipped++
-			continue
-		}
-		if next.number > now.number && d.core.revisions != nil {
-			rows = append(rows, d.core.archived(now.current, next))
-		}
-		result.Done++
-		models = append(models, mongo.NewReplaceOneModel().SetFilter(d.core.guard(now.id, now.number)).SetReplacement(next.raw))
-		stored[value.Key(s.id)] = loaded{current: next}
+		err = d.core.without(now.current, heads)
 	}
-	if dry || len(models) == 0 {
-		return nil
+	var shown Revision[T]
+	if err == nil {
+		shown, err = d.show(next, nil)
 	}
-	done, err := fault.Many(d.core.current.BulkWrite(ctx, models)) // ordered: a document may occur twice
 	if err != nil {
-		return err
-	}
-	if done.MatchedCount != int64(len(models)) {
-		return txn.Conflict("save a batch")
-	}
-	if len(rows) == 0 {
+		maintain.Fail(result, d.core.current.Name(), s.id, err)
 		return nil
 	}
-	return d.core.archive(ctx, rows...)
+	s.next = &shown
+	if next == now.current {
+		result.Skipped++
+		return nil
+	}
+	if next.number > now.number && d.core.revisions != nil {
+		b.rows = append(b.rows, d.core.archived(now.current, next))
+	}
+	result.Done++
+	b.models = append(b.models, mongo.NewReplaceOneModel().SetFilter(d.core.guard(now.id, now.number)).SetReplacement(next.raw))
+	b.stored[value.Key(s.id)] = loaded{current: next}
+	return nil
 }
 
 // successor returns the current document changed by ours; now.current if nothing changes.

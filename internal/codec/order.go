@@ -78,7 +78,7 @@ func (c Codec) shuffledAt(v reflect.Value, path string) bool {
 		if s == nil {
 			return false
 		}
-		if f := s.Field(name); f != nil {
+		if f := s.field(name); f != nil {
 			inner, err := v.FieldByIndexErr(f.Index)
 			return err == nil && c.shuffledAt(inner, below)
 		}

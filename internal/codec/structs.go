@@ -136,7 +136,7 @@ func (c Codec) tag(f reflect.StructField) string {
 // add adds a field. Of several with one name the driver takes the one that is inlined least, and refuses the type if
 // there are two of these: then add returns false.
 func (s *Struct) add(f Field) bool {
-	other := s.Field(f.Name)
+	other := s.field(f.Name)
 	switch {
 	case other == nil:
 		s.Fields = append(s.Fields, f)
@@ -148,8 +148,8 @@ func (s *Struct) add(f Field) bool {
 	return true
 }
 
-// Field returns the field with this name, or nil.
-func (s *Struct) Field(name string) *Field {
+// field returns the field with this name, or nil.
+func (s *Struct) field(name string) *Field {
 	for i := range s.Fields {
 		if s.Fields[i].Name == name {
 			return &s.Fields[i]
@@ -187,7 +187,7 @@ func (c Codec) Lacks(t reflect.Type, path string) bool {
 func (c Codec) first(t reflect.Type, path string) (s *Struct, f *Field, below string) {
 	name, below, _ := strings.Cut(path, ".")
 	if s = c.Struct(t); s != nil {
-		f = s.Field(name)
+		f = s.field(name)
 	}
 	return s, f, below
 }

@@ -27,8 +27,8 @@ const (
 	putKey   = "put"
 )
 
-// ErrDelta: the delta was not made from the document that it is applied to.
-var ErrDelta = errors.New("the delta was made from another document")
+// errDelta: the delta was not made from the document that it is applied to.
+var errDelta = errors.New("the delta was made from another document")
 
 // Delta returns the delta that Apply needs to turn a into b. ok is false if the fields that both have are
 // in another order: no delta can say that.
@@ -79,7 +79,7 @@ func Apply(a, delta []Field, ignored ...string) ([]Field, error) {
 	for _, part := range delta {
 		all, ok := inner(part.Value)
 		if !ok {
-			return nil, ErrDelta
+			return nil, errDelta
 		}
 		switch part.Key {
 		case setKey:
@@ -88,7 +88,7 @@ func Apply(a, delta []Field, ignored ...string) ([]Field, error) {
 			for _, f := range all {
 				name, ok := f.Value.StringValueOK()
 				if !ok {
-					return nil, ErrDelta
+					return nil, errDelta
 				}
 				changes = append(changes, Field{Key: name})
 			}
@@ -101,7 +101,7 @@ func Apply(a, delta []Field, ignored ...string) ([]Field, error) {
 				changes = append(changes, Field{f.Key, v})
 			}
 		default:
-			return nil, ErrDelta
+			return nil, errDelta
 		}
 	}
 	return Patch(a, changes), nil
@@ -111,7 +111,7 @@ func applyInside(a, delta bson.RawValue) (bson.RawValue, error) {
 	raw, ok := delta.DocumentOK()
 	all, isOpen := inner(a)
 	if !ok || !isOpen {
-		return a, ErrDelta
+		return a, errDelta
 	}
 	if a.Type != bson.TypeArray || raw.Lookup(putKey).Type == 0 {
 		out, err := Apply(all, Open(raw))
@@ -121,7 +121,7 @@ func applyInside(a, delta bson.RawValue) (bson.RawValue, error) {
 	at, atOK := raw.Lookup(atKey).Int32OK()
 	drop, dropOK := raw.Lookup(dropKey).Int32OK()
 	if !ok || !atOK || !dropOK || at < 0 || drop < 0 || int(at) > len(all)-int(drop) {
-		return a, ErrDelta
+		return a, errDelta
 	}
 	return Array(slices.Concat(all[:at], put, all[at+drop:])), nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// MaxBytes is how many bytes a stored document can have.
-const MaxBytes = 16 << 20
+// maxBytes is how many bytes a stored document can have.
+const maxBytes = 16 << 20
 
 // unfit is an error about a document that is larger than the server stores. It is an ErrInvalid.
 type unfit struct{ error }
@@ -20,7 +20,7 @@ func (u unfit) Unwrap() error { return u.error }
 
 // CheckSize returns an ErrInvalid for an encoded document or value, called what, that no document can hold.
 func CheckSize(what string, bytes int) error {
-	if bytes <= MaxBytes {
+	if bytes <= maxBytes {
 		return nil
 	}
 	return unfit{Invalid("%s has %d bytes, and a document can have 16 MiB", what, bytes)}

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// ErrInvalid is wrapped by every error of this package.
-var ErrInvalid = errors.New("invalid field name")
+// errInvalid is wrapped by every error of this package.
+var errInvalid = errors.New("invalid field name")
 
 // CheckName refuses a name that cannot be one field of a document: empty,
 // starting with '$', or containing '.' or NUL. option is the name of the
 // configuration field and starts the error.
 func CheckName(option, name string) error {
 	if strings.Contains(name, ".") {
-		return fmt.Errorf("%s: %w: %q contains %q", option, ErrInvalid, name, ".")
+		return fmt.Errorf("%s: %w: %q contains %q", option, errInvalid, name, ".")
 	}
 	return CheckPath(option, name)
 }
@@ -25,16 +25,16 @@ func CheckName(option, name string) error {
 // CheckPath refuses a dotted path with a segment that is not a field name.
 func CheckPath(option, path string) error {
 	if path == "" {
-		return fmt.Errorf("%s: %w: it is empty", option, ErrInvalid)
+		return fmt.Errorf("%s: %w: it is empty", option, errInvalid)
 	}
 	for segment := range strings.SplitSeq(path, ".") {
 		switch {
 		case segment == "":
-			return fmt.Errorf("%s: %w: %q has an empty segment", option, ErrInvalid, path)
+			return fmt.Errorf("%s: %w: %q has an empty segment", option, errInvalid, path)
 		case segment[0] == '$':
-			return fmt.Errorf("%s: %w: %q starts with %q", option, ErrInvalid, segment, "$")
+			return fmt.Errorf("%s: %w: %q starts with %q", option, errInvalid, segment, "$")
 		case strings.ContainsRune(segment, 0):
-			return fmt.Errorf("%s: %w: %q contains NUL", option, ErrInvalid, path)
+			return fmt.Errorf("%s: %w: %q contains NUL", option, errInvalid, path)
 		}
 	}
 	return nil
@@ -48,7 +48,7 @@ func CheckNamed(option, path string) error {
 	}
 	for segment := range strings.SplitSeq(path, ".") {
 		if strings.Trim(segment, "0123456789") == "" {
-			return fmt.Errorf("%s: %w: %q is a number", option, ErrInvalid, segment)
+			return fmt.Errorf("%s: %w: %q is a number", option, errInvalid, segment)
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func CheckDisjoint(optionsAndPaths ...string) error {
 			}
 			if a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".") {
 				return fmt.Errorf("%s: %w: %q collides with %s %q",
-					optionsAndPaths[j], ErrInvalid, b, optionsAndPaths[i], a)
+					optionsAndPaths[j], errInvalid, b, optionsAndPaths[i], a)
 			}
 		}
 	}

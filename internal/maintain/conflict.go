@@ -2,15 +2,10 @@ package maintain
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -41,31 +36,10 @@ func (b *busy) Error() string { return "waiting for other writers: " + b.conflic
 // transaction of its own.
 var limit = 2 * time.Minute // a test shortens it
 
-// patiently calls do for a batch, and after a conflict for each half of it.
-func patiently(ctx context.Context, batch []bson.Raw, total *mongopatterns.Result, progress func(),
-	do func(part []bson.Raw) error) error {
-	bounded, stop := ctx, func() {}
-	if _, ok := ctx.Deadline(); !ok {
-		bounded, stop = context.WithTimeout(ctx, limit)
+// patience returns ctx with the time that a document is tried.
+func patience(ctx context.Context) (bounded context.Context, stop func()) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
 	}
-	defer stop()
-	pauses := pause.Writers()
-	for {
-		err := do(batch)
-		var wait *busy
-		if !errors.As(err, &wait) {
-			return err
-		}
-		total.Conflicts++
-		progress()
-		if half := len(batch) / 2; half > 0 {
-			if err := patiently(ctx, batch[:half], total, progress, do); err != nil {
-				return err
-			}
-			return patiently(ctx, batch[half:], total, progress, do)
-		}
-		if over := pauses.Wait(bounded); over != nil {
-			return fmt.Errorf("%w: %w", over, err)
-		}
-	}
+	return context.WithTimeout(ctx, limit)
 }

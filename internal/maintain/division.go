@@ -3,15 +3,17 @@ package maintain
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// InHalves does one batch and, if the server refuses it, its halves, as Run describes.
+// InHalves does one batch and, if it fails, its halves, as Run describes.
 func InHalves(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
 	d := division{
 		collection: collection,
@@ -32,7 +34,14 @@ type large struct{ error }
 
 func (l *large) Unwrap() error { return l.error }
 
-// A division is an InHalves or a Run under way.
+// A division is an InHalves or a Run under way. Of an error of do follows:
+//
+//	error                               several documents     one document
+//	a conflict, from Once               halves                a pause, and another attempt
+//	a refusal                           halves                Failed
+//	a refusal, with strict              the end               the end
+//	TooLarge                            halves                Failed; with strict the end
+//	any other one, or one while joined  the end               the end
 type division struct {
 	collection string
 	strict     bool
@@ -42,58 +51,75 @@ type division struct {
 	do         func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error
 }
 
-// run does a batch. Documents that were done before an error stay done. The next attempt finds them without a problem, or
-// counts them as Skipped, which run takes back.
+// run does a batch, in parts if necessary.
 func (d *division) run(ctx context.Context, batch []bson.Raw) error {
-	skipped, doneBefore := d.total.Skipped, int64(0)
-	defer func() { d.total.Skipped -= min(doneBefore, d.total.Skipped-skipped) }()
-	return patiently(ctx, batch, d.total, d.progress, func(batch []bson.Raw) error {
-		done, err := d.attempt(ctx, batch)
-		doneBefore += done
-		return err
-	})
+	bounded, stop := patience(ctx)
+	defer stop()
+	pauses := pause.Writers()
+	doneBefore, skipped := int64(0), d.total.Skipped
+	defer func() { d.takeBackSkipped(doneBefore, skipped) }()
+	for {
+		var result mongopatterns.Result
+		err := d.do(ctx, batch, &result)
+		if err == nil {
+			return d.count(batch, result)
+		}
+		conflict := errors.As(err, new(*busy))
+		if !conflict && d.ends(err, len(batch)) {
+			return d.end(batch, result, err)
+		}
+		d.total.Done += result.Done // not the rest of the result: the documents are done again
+		doneBefore += result.Done
+		if conflict {
+			d.total.Conflicts++
+			d.progress()
+		}
+		switch {
+		case len(batch) > 1:
+			half := len(batch) / 2
+			if err := d.run(ctx, batch[:half]); err != nil {
+				return err
+			}
+			return d.run(ctx, batch[half:])
+		case !conflict:
+			d.total.Examined++
+			Fail(d.total, d.collection, batch[0].Lookup("_id"), err)
+			return nil
+		}
+		if over := pauses.Wait(bounded); over != nil {
+			return fmt.Errorf("%w: %w", over, err)
+		}
+	}
 }
 
-// attempt does a batch once, or its halves if the server refuses it. It returns how many documents will be met again,
-// because they were done before an error.
-func (d *division) attempt(ctx context.Context, batch []bson.Raw) (done int64, err error) {
-	var result mongopatterns.Result
-	err = d.do(ctx, batch, &result)
-	if err == nil {
-		result.Examined += int64(len(batch))
-		Add(d.total, result)
-		if d.strict { // the step itself may have refused documents, and written the others
-			return 0, First(&result)
-		}
-		return 0, nil
-	}
-	conflict := errors.As(err, new(*busy))
-	if !conflict && d.ends(err, len(batch)) {
-		if result.Unknown == 0 && fault.MayBeDone(err) && !d.joined {
-			result.Unknown = max(0, int64(len(batch))-result.Done)
-		}
-		Add(d.total, result) // what was done before the error
-		return 0, err
-	}
-	d.total.Done += result.Done // not the rest of the result: the documents are done again
-	if conflict {
-		return result.Done, err
-	}
-	if len(batch) == 1 {
-		d.total.Examined++
-		Fail(d.total, d.collection, batch[0].Lookup("_id"), err)
-		return result.Done, nil
-	}
-	for _, half := range [][]bson.Raw{batch[:len(batch)/2], batch[len(batch)/2:]} {
-		if err := d.run(ctx, half); err != nil {
-			return result.Done, err
-		}
-	}
-	return result.Done, nil
+// takeBackSkipped subtracts from Skipped the documents that were done before an error: a later attempt met them again, and
+// either found nothing to do in them or counted them as Skipped. skipped was the count before.
+func (d *division) takeBackSkipped(doneBefore, skipped int64) {
+	d.total.Skipped -= min(doneBefore, d.total.Skipped-skipped)
 }
 
-// ends reports whether the error of a batch ends the call, so that nothing smaller is tried.
+// count adds the result of a batch that is done. With strict, a step that has refused documents itself, and written the
+// others, ends the call.
+func (d *division) count(batch []bson.Raw, result mongopatterns.Result) error {
+	result.Examined += int64(len(batch))
+	Add(d.total, result)
+	if d.strict {
+		return first(&result)
+	}
+	return nil
+}
+
+// ends reports whether an error that is no conflict ends the call.
 func (d *division) ends(err error, size int) bool {
 	divisible := size > 1 && errors.As(err, new(*large))
 	return d.strict && !divisible || !fault.Refused(err) || d.joined
+}
+
+// end adds what a batch has done before an error that ends the call.
+func (d *division) end(batch []bson.Raw, result mongopatterns.Result, err error) error {
+	if result.Unknown == 0 && fault.MayBeDone(err) && !d.joined {
+		result.Unknown = max(0, int64(len(batch))-result.Done)
+	}
+	Add(d.total, result)
+	return err
 }

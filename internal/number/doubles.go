@@ -31,7 +31,7 @@ func Doubles(fs []float64, sum, squares *Sum) (count int64, low, high float64) {
 			continue
 		}
 		if at >= exponents {
-			digits, places := Shortest(f)
+			digits, places := shortest(f)
 			one := Adder{Squares: squares != nil}
 			one.Add(digits)
 			one.To(&sums, &squared, places)

@@ -1,5 +1,7 @@
 package number
 
+var Shortest = shortest
+
 // Add128 adds an integer of 128 bits × 10^-places.
 func (s *Sum) Add128(high int64, low uint64, places int) {
 	s.add(int192{high >> 63, uint64(high), low}, places)

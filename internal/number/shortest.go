@@ -9,10 +9,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Shortest returns a finite double as the shortest decimal that reads back as this double, digits ×
+// shortest returns a finite double as the shortest decimal that reads back as this double, digits ×
 // 10^-places: 0.1 is 0.1. It is Schubfach (R. Giulietti, "The Schubfach way to render doubles"), and takes a
 // fifth of the time of printing and reading the double.
-func Shortest(f float64) (digits int64, places int) {
+func shortest(f float64) (digits int64, places int) {
 	b := math.Float64bits(f)
 	mantissa, exponent := b&(1<<52-1), int(b>>52&0x7ff)
 	if b<<1 == 0 {

@@ -46,7 +46,7 @@ func (t *transaction) commit(late context.Context) error {
 		if over != nil && errors.Is(err, context.Canceled) {
 			return fmt.Errorf("%w: %v", over, err) // nobody else has cancelled ctx
 		}
-		if over != nil || t.clientTimeout && cut(err) || !unanswered(err) || pauses.Wait(late) != nil {
+		if over != nil || t.clientTimeout && cut(err) || !sendAgain(err) || pauses.Wait(late) != nil {
 			return err
 		}
 	}

@@ -615,10 +615,7 @@ func TestLostAbort(t *testing.T) {
 			return cmp.Or(err, refused)
 		},
 		"a call that sends nothing": func(ctx context.Context, coll *mongo.Collection) error {
-			ctx, end, err := txn.Session(ctx, coll.Database())
-			if err != nil {
-				return err
-			}
+			ctx, end := txn.Causal(ctx, coll.Database())
 			defer end()
 			return errors.Join(txn.Run(ctx, coll.Database(), fails(coll)), txn.Run(ctx, coll.Database(), func(context.Context) error { return refused }))
 		},

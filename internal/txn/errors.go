@@ -81,8 +81,8 @@ func unsupported(err error) error {
 // or because it found no server.
 func cut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// unanswered reports whether a commit is sent again after this error.
-func unanswered(err error) bool {
+// sendAgain reports whether a commit is sent again after this error.
+func sendAgain(err error) bool {
 	return err != nil && !aborted(err) &&
 		(fault.Unanswered(err) || fault.Unconnected(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
 			labelled(err, fault.LabelTransient) || labelled(err, fault.LabelRetryable) || labelled(err, fault.LabelOverloaded))

@@ -6,13 +6,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Session gives ctx a session for everything that a call does, with all its transactions. end ends the
-// session. If a transaction may still be open, end aborts it in the background, as Run does on a session of
+// Causal gives ctx a session, unless it has one, in which each operation and transaction sees everything that earlier
+// ones saw. Without it, a snapshot may be older than a read before it, and a shard may not show yet what another has
+// shown.
+//
+// end ends the session. If a transaction may still be open, end aborts it in the background, as Run does on a session of
 // its own. Without that, the server would keep it open until transactionLifetimeLimitSeconds.
-func Session(ctx context.Context, db *mongo.Database) (in context.Context, end func(), err error) {
+func Causal(ctx context.Context, db *mongo.Database) (in context.Context, end func()) {
+	if peekSession(ctx) != nil {
+		return ctx, func() {}
+	}
 	session, err := db.Client().StartSession()
-	if err != nil {
-		return ctx, func() {}, err
+	if err != nil { // the client is closed, and the operations return that error
+		return ctx, func() {}
 	}
 	l := &lent{session: session}
 	in = context.WithValue(mongo.NewSessionContext(ctx, session), lentKey{}, l)
@@ -24,21 +30,10 @@ func Session(ctx context.Context, db *mongo.Database) (in context.Context, end f
 		t := &transaction{client: db.Client(), session: session}
 		t.db.Store(db)
 		t.close(ctx)
-	}, nil
-}
-
-// Causal gives ctx a session, unless it has one, in which each operation and transaction sees everything that earlier
-// ones saw. Without it, a snapshot may be older than a read before it, and a shard may not show yet what another has
-// shown.
-func Causal(ctx context.Context, db *mongo.Database) (in context.Context, end func()) {
-	if peekSession(ctx) != nil {
-		return ctx, func() {}
 	}
-	in, end, _ = Session(ctx, db) // if the client is closed, the operations return that error
-	return in, end
 }
 
-// lent is a session that Session has put into a context.
+// lent is a session that Causal has put into a context.
 type lent struct {
 	session   *mongo.Session
 	mayBeOpen bool // the server may have a transaction of it open

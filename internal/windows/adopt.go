@@ -21,7 +21,7 @@ import (
 func (f *Frame) Adopt(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work, begin func() Batch,
 	convert func(b Batch, doc bson.Raw) error) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
-	w, err := maintain.Of(work, ManyBatch)
+	w, err := maintain.Of(work, manyBatch)
 	if err != nil {
 		return total, err
 	}
@@ -77,7 +77,7 @@ func (a *adoption) take(ctx context.Context, m met) error {
 				return err
 			}
 		}
-		a.ledger.touch()
+		a.ledger.reserve()
 		a.batch, a.bytes = append(a.batch, bytes.Clone(m.doc)), a.bytes+len(m.doc)
 	case gone:
 		a.total.Skipped++
@@ -97,7 +97,7 @@ func (a *adoption) flush(ctx context.Context) error {
 		if err := maintain.InHalves(ctx, a.src.Name(), a.batch, a.work.Strict, &a.total, a.store); err != nil {
 			return err
 		}
-		a.ledger.forget()
+		a.ledger.release()
 		a.batch, a.bytes = nil, 0
 	}
 	if a.total.Examined > a.reported {
@@ -122,21 +122,14 @@ func (a *adoption) store(ctx context.Context, docs []bson.Raw, result *mongopatt
 	if len(entries) == 0 {
 		return nil
 	}
-	changed := a.ledger.add(entries)
 	var done mongopatterns.Result
-	err = maintain.Once(ctx, a.to.Coll.Database(), func(ctx context.Context) (err error) {
-		// The ledger comes first, so that the later of two writers stores nothing, and counts no document as
-		// refused for it.
-		if err := a.ledger.write(ctx, changed); err != nil {
-			return err
-		}
+	err = a.ledger.enter(ctx, entries, func(ctx context.Context) (err error) {
 		done, err = b.Store(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	a.ledger.replace(changed)
 	maintain.Add(result, done)
 	return nil
 }
@@ -164,10 +157,10 @@ func (a *adoption) converted(b Batch, docs []bson.Raw, result *mongopatterns.Res
 // unless keepID. It refuses a document that cannot be decoded to fits, a pointer to a measurement, but
 // keeps fields that fits lacks.
 func (f *Frame) Plain(doc bson.Raw, keepID bool, fits any) (series bson.RawValue, m bson.Raw, err error) {
-	series = doc.Lookup(f.Series)
-	m = value.Pick(doc, func(field []byte) bool { return string(field) != f.Series && (keepID || string(field) != "_id") })
+	series = doc.Lookup(f.SeriesField)
+	m = value.Pick(doc, func(field []byte) bool { return string(field) != f.SeriesField && (keepID || string(field) != "_id") })
 	if series.Type == 0 {
-		return series, m, fault.Invalid("the document has no series in %q", f.Series)
+		return series, m, fault.Invalid("the document has no series in %q", f.SeriesField)
 	}
 	return series, m, f.Codec.DecodeGiven(m, fits)
 }

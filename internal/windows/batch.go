@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// ManyBatch is the default Work.BatchSize: large, so that few batches write the same document.
-	ManyBatch = 10_000
+	// manyBatch is the default Work.BatchSize: large, so that few batches write the same document.
+	manyBatch = 10_000
 	// MostItems and MostBytes keep a batch within one message, so that it has one answer.
 	MostItems = 100_000
 	MostBytes = 24 << 20
@@ -57,22 +57,22 @@ func Boxed[S any](boxes Boxes, series S) any {
 }
 
 // Groups has measurements by place, in the order in which the places came.
-type Groups[G any] struct {
-	All          []*Group[G]
+type Groups[C any] struct {
+	All          []*Group[C]
 	Count, Bytes int // of all measurements
-	byKey        map[string]*Group[G]
-	latest       map[any]*Group[G] // by series: the group of its last measurement
+	byKey        map[string]*Group[C]
+	latest       map[any]*Group[C] // by series: the group of its last measurement
 }
 
-// A Group has the measurements of one place.
-type Group[G any] struct {
+// A Group has the measurements of one place, in the form that a package stores.
+type Group[C any] struct {
 	Place
-	Of G
+	Content C
 }
 
 // Find finds or creates the group of a measurement. As long as the measurements of a series stay in one
 // window, it encodes the series and computes the place only once.
-func (g *Groups[G]) Find(f *Frame, series any, ms int64) (group *Group[G], err error) {
+func (g *Groups[C]) Find(f *Frame, series any, ms int64) (group *Group[C], err error) {
 	if err := CheckTime(time.UnixMilli(ms)); err != nil {
 		return nil, err
 	}
@@ -91,9 +91,9 @@ func (g *Groups[G]) Find(f *Frame, series any, ms int64) (group *Group[G], err e
 	}
 	p := f.At(raw, ms)
 	if group = g.byKey[p.Key]; group == nil {
-		group = &Group[G]{Place: p}
+		group = &Group[C]{Place: p}
 		if g.byKey == nil {
-			g.byKey, g.latest = map[string]*Group[G]{}, map[any]*Group[G]{}
+			g.byKey, g.latest = map[string]*Group[C]{}, map[any]*Group[C]{}
 		}
 		g.byKey[p.Key], g.All = group, append(g.All, group)
 	}
@@ -114,7 +114,7 @@ type Batch interface {
 func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	defer maintain.Unstored(&err, &total)
-	w, err := maintain.OfItems(work, ManyBatch, true)
+	w, err := maintain.OfItems(work, manyBatch, true)
 	if err != nil {
 		return total, err
 	}

@@ -1,6 +1,8 @@
 package windows
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -33,7 +35,8 @@ type extreme struct{ low, high timeseries.Number }
 
 // NewSummary returns the summary of a series without measurements.
 func NewSummary(series bson.RawValue, values int) *Summary {
-	return &Summary{series, 0, math.MaxInt64, math.MinInt64, make([]number.Sum, values), make([]extreme, values)}
+	return &Summary{Series: series, First: math.MaxInt64, Last: math.MinInt64,
+		Sums: make([]number.Sum, values), extremes: make([]extreme, values)}
 }
 
 // Widen takes a number of a value into account; the least and the greatest are enough.
@@ -56,8 +59,8 @@ func (s *Summary) most(i int) *big.Rat {
 	return most.Mul(most, new(big.Rat).SetInt64(s.Count))
 }
 
-// Join adds the measurements of another one.
-func (s *Summary) Join(o *Summary) {
+// join adds the measurements of another one.
+func (s *Summary) join(o *Summary) {
 	s.Count += o.Count
 	s.First, s.Last = min(s.First, o.First), max(s.Last, o.Last)
 	for i := range s.Sums {
@@ -86,42 +89,48 @@ type Comparison struct {
 // Compare yields the differences between a source and the target, as the packages' Compare documents.
 func (f *Frame) Compare(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		w, l, err := f.opened(ctx, src, work)
-		if err != nil {
+		k := comparing{Comparison: c, to: f, src: src, source: newTotals(len(c.Values)), target: newTotals(len(c.Values))}
+		if err := k.open(ctx, work); err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
 		}
-		source, target := newTotals(len(c.Values)), newTotals(len(c.Values))
-		for problem, err := range f.lookAtAll(ctx, src, l, w, c, source) {
-			if !yield(problem, err) || err != nil {
-				return
-			}
-		}
-		if w.Filter != nil {
-			return
-		}
-		if err := target.join(c.Target(ctx)); err != nil {
-			yield(mongopatterns.Problem{}, err)
-			return
-		}
-		for _, key := range append(source.order, target.order...) {
-			for _, p := range f.differences(source.take(key), target.take(key), c) {
-				if !yield(p, nil) {
-					return
-				}
-			}
-		}
+		maintain.Chain(k.documents(ctx), k.series(ctx))(yield)
 	}
 }
 
-// lookAtAll yields the problems of the documents of a source, and adds their measurements to totals.
-func (f *Frame) lookAtAll(ctx context.Context, src *scoped.Collection, l *ledger, w mongopatterns.Work, c Comparison, source *totals) iter.Seq2[mongopatterns.Problem, error] {
+// A comparing is a Compare under way.
+type comparing struct {
+	Comparison
+	to     *Frame
+	src    *scoped.Collection
+	work   mongopatterns.Work
+	ledger *ledger
+
+	source, target *totals
+}
+
+// open completes work and opens the ledger.
+func (k *comparing) open(ctx context.Context, work *mongopatterns.Work) (err error) {
+	if k.work, err = maintain.Of(work, manyBatch); err != nil {
+		return err
+	}
+	if k.ledger, err = k.to.ledgerOf(k.src); err != nil {
+		return err
+	}
+	if err := collation.Refuse(ctx, k.src); err != nil { // its _ids would be in another order than the ledger's
+		return err
+	}
+	return k.ledger.open(ctx)
+}
+
+// documents yields the problems of the documents of the source, and adds their measurements to its totals.
+func (k *comparing) documents(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		batch, docs := c.Begin(), 0
-		for m, err := range l.scan(ctx, src, w) {
+		batch, docs := k.Begin(), 0
+		for m, err := range k.ledger.scan(ctx, k.src, k.work) {
 			var problem mongopatterns.Problem
 			if err == nil {
-				problem, err = f.look(src, batch, m, c.Convert)
+				problem, err = k.look(batch, m)
 			}
 			if err != nil {
 				yield(mongopatterns.Problem{}, err)
@@ -131,40 +140,26 @@ func (f *Frame) lookAtAll(ctx context.Context, src *scoped.Collection, l *ledger
 				return
 			}
 			docs++
-			if _, bytes := batch.Size(); docs < w.BatchSize && bytes <= w.BatchBytes {
+			if _, size := batch.Size(); docs < k.work.BatchSize && size <= k.work.BatchBytes {
 				continue
 			}
-			if err := source.join(c.Source(batch)); err != nil {
+			if err := k.source.join(k.Source(batch)); err != nil {
 				yield(mongopatterns.Problem{}, err)
 				return
 			}
-			batch, docs = c.Begin(), 0
+			batch, docs = k.Begin(), 0
 		}
-		if err := source.join(c.Source(batch)); err != nil {
+		if err := k.source.join(k.Source(batch)); err != nil {
 			yield(mongopatterns.Problem{}, err)
 		}
 	}
 }
 
-// opened returns the work and the ledger of a Compare.
-func (f *Frame) opened(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work) (w mongopatterns.Work, l *ledger, err error) {
-	if w, err = maintain.Of(work, ManyBatch); err != nil {
-		return w, nil, err
-	}
-	if l, err = f.ledgerOf(src); err != nil {
-		return w, nil, err
-	}
-	if err := collation.Refuse(ctx, src); err != nil { // its _ids would be in another order than the ledger's
-		return w, nil, err
-	}
-	return w, l, l.open(ctx)
-}
-
 // look returns the problem of a document of the source, and adds its measurements to a batch.
-func (f *Frame) look(src *scoped.Collection, b Batch, m met, convert func(b Batch, doc bson.Raw) error) (p mongopatterns.Problem, err error) {
+func (k *comparing) look(b Batch, m met) (p mongopatterns.Problem, err error) {
 	kind := map[finding]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
 	if m.finding != gone {
-		err = convert(b, bson.Raw(append([]byte(nil), m.doc...)))
+		err = k.Convert(b, bytes.Clone(m.doc))
 	}
 	detail := ""
 	switch {
@@ -182,44 +177,59 @@ func (f *Frame) look(src *scoped.Collection, b Batch, m met, convert func(b Batc
 	if kind == "" {
 		return p, nil
 	}
-	return mongopatterns.Problem{Pattern: f.Pattern, Kind: kind, Collection: src.Name(), ID: value.Clone(m.id), Detail: detail}, nil
+	return mongopatterns.Problem{Pattern: k.to.Pattern, Kind: kind, Collection: k.src.Name(), ID: value.Clone(m.id), Detail: detail}, nil
 }
 
-// differences are the problems of a series; Have is the target's, Want the source's.
-func (f *Frame) differences(source, target *Summary, c Comparison) (out []mongopatterns.Problem) {
-	var series bson.RawValue
-	if source != nil {
-		series = source.Series
-	} else if target != nil {
-		series = target.Series
+// series yields the problems of the series, which documents has summed up. Under a filter it yields none, because the source
+// was not read whole.
+func (k *comparing) series(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		if k.work.Filter != nil {
+			return
+		}
+		if err := k.target.join(k.Target(ctx)); err != nil {
+			yield(mongopatterns.Problem{}, err)
+			return
+		}
+		for _, key := range append(k.source.order, k.target.order...) {
+			for _, p := range k.differences(k.source.take(key), k.target.take(key)) {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
 	}
-	report := func(field, what string, have, want bson.RawValue) {
-		out = append(out, mongopatterns.Problem{Pattern: f.Pattern, Kind: mongopatterns.Different, Collection: f.Coll.Name(), Field: field, Have: have, Want: want,
-			Detail: "series " + value.Text(series) + ", " + what})
-	}
-	switch {
-	case source == nil && target == nil:
+}
+
+// differences are the problems of a series, whose summaries are nil without measurements. Have is the target's, Want the
+// source's.
+func (k *comparing) differences(source, target *Summary) (out []mongopatterns.Problem) {
+	if source == nil && target == nil {
 		return nil // compared before
-	case source == nil:
-		report(c.Count, "count", value.Int64(target.Count), value.Int64(0))
+	}
+	series := cmp.Or(source, target).Series
+	report := func(field, what string, have, want bson.RawValue) {
+		out = append(out, mongopatterns.Problem{Pattern: k.to.Pattern, Kind: mongopatterns.Different, Collection: k.to.Coll.Name(),
+			Field: field, Have: have, Want: want, Detail: "series " + value.Text(series) + ", " + what})
+	}
+	none := NewSummary(series, len(k.Values))
+	have, want := cmp.Or(target, none), cmp.Or(source, none)
+	if have.Count != want.Count {
+		report(k.Count, "count", value.Int64(have.Count), value.Int64(want.Count))
+	}
+	if have == none || want == none {
 		return out
-	case target == nil:
-		report(c.Count, "count", value.Int64(0), value.Int64(source.Count))
-		return out
 	}
-	if source.Count != target.Count {
-		report(c.Count, "count", value.Int64(target.Count), value.Int64(source.Count))
+	if have.First != want.First {
+		report(k.Time, "first", Date(have.First), Date(want.First))
 	}
-	if source.First != target.First {
-		report(c.Time, "first", Date(target.First), Date(source.First))
+	if have.Last != want.Last {
+		report(k.Time, "last", Date(have.Last), Date(want.Last))
 	}
-	if source.Last != target.Last {
-		report(c.Time, "last", Date(target.Last), Date(source.Last))
-	}
-	for i, field := range c.Values {
-		have, want := value.Decimal(target.Sums[i].Decimal()), value.Decimal(source.Sums[i].Decimal())
-		if !(number.Rounding{Most: source.most(i), Count: source.Count, Decimal: true}).Agree(have, want) {
-			report(field, "sum", have, want)
+	for i, field := range k.Values {
+		sum, right := value.Decimal(have.Sums[i].Decimal()), value.Decimal(want.Sums[i].Decimal())
+		if !(number.Rounding{Most: want.most(i), Count: want.Count, Decimal: true}).Agree(sum, right) {
+			report(field, "sum", sum, right)
 		}
 	}
 	return out
@@ -247,7 +257,7 @@ func (t *totals) join(all Summaries) error {
 		if t.byKey[key] == nil {
 			t.byKey[key], t.order = NewSummary(value.Clone(s.Series), t.values), append(t.order, key)
 		}
-		t.byKey[key].Join(s)
+		t.byKey[key].join(s)
 	}
 	return nil
 }

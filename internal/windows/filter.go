@@ -13,7 +13,7 @@ import (
 
 // PlaceFilter selects all documents of a place.
 func (f *Frame) PlaceFilter(p Place) bson.D {
-	return expr.D(f.Series, value.Equal(p.Series), f.Start, bson.DateTime(p.Start))
+	return expr.D(f.SeriesField, value.Equal(p.Series), f.StartField, bson.DateTime(p.Start))
 }
 
 // PlaceFilterFrom selects the documents of a place from number n on, by _id.
@@ -29,8 +29,8 @@ func (f *Frame) PlaceFilterFrom(p Place, n int64) bson.D {
 func (f *Frame) NumberFilter(p Place, n int64, shardKey bool) *codec.Builder {
 	b := codec.Build(192 + 2*len(p.Series.Value))
 	b.Open("_id")
-	b.Value(f.Series, p.Series)
-	b.Date(f.Start, p.Start)
+	b.Value(f.SeriesField, p.Series)
+	b.Date(f.StartField, p.Start)
 	b.Int(SeqKey, n)
 	b.Close()
 	if shardKey {
@@ -42,13 +42,13 @@ func (f *Frame) NumberFilter(p Place, n int64, shardKey bool) *codec.Builder {
 // AddPlace adds the conditions of PlaceFilter.
 func (f *Frame) AddPlace(b *codec.Builder, p Place) {
 	if p.Series.Type == bson.TypeEmbeddedDocument {
-		b.Open(f.Series)
+		b.Open(f.SeriesField)
 		b.Value("$eq", p.Series)
 		b.Close()
 	} else {
-		b.Value(f.Series, p.Series)
+		b.Value(f.SeriesField, p.Series)
 	}
-	b.Date(f.Start, p.Start)
+	b.Date(f.StartField, p.Start)
 }
 
 // AddPlaceNoArrays adds the conditions of PlaceFilter, and that neither field is an array, which an equality with its
@@ -62,8 +62,8 @@ func (f *Frame) AddPlaceNoArrays(b *codec.Builder, p Place) {
 		b.Close()
 		b.Close()
 	}
-	condition(f.Series, p.Series)
-	condition(f.Start, Date(p.Start))
+	condition(f.SeriesField, p.Series)
+	condition(f.StartField, Date(p.Start))
 }
 
 var arrayType = value.Of("array")
@@ -71,7 +71,7 @@ var arrayType = value.Of("array")
 // UnchangedFilter selects a document by _id and shard key, if the guards still have the values that were read.
 func (f *Frame) UnchangedFilter(doc bson.Raw, guards ...string) bson.D {
 	filter := expr.D("_id", unchanged(doc.Lookup("_id")))
-	for _, field := range append([]string{f.Series, f.Start}, guards...) {
+	for _, field := range append([]string{f.SeriesField, f.StartField}, guards...) {
 		filter = append(filter, expr.Element(field, unchanged(value.Lookup(doc, field))))
 	}
 	return filter
@@ -88,14 +88,14 @@ func unchanged(v bson.RawValue) any {
 
 // RangeFilter selects the documents of a series that can hold measurements of a range.
 func (f *Frame) RangeFilter(series any, from, to time.Time) bson.D {
-	filter := expr.D(f.Series, f.Codec.Condition(series))
+	filter := expr.D(f.SeriesField, f.Codec.Condition(series))
 	low, high := Limits(from, to)
 	if low != math.MinInt64 {
 		start, _ := f.Bounds(low)
 		low = min(low, start) // the start may lie before all milliseconds
 	}
 	if starts := Between(low, high); starts != nil {
-		filter = append(filter, expr.Element(f.Start, starts))
+		filter = append(filter, expr.Element(f.StartField, starts))
 	}
 	return filter
 }

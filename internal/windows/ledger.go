@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -34,16 +35,19 @@ import (
 //	  hashes: BinData(8 bytes each)
 //	}
 //
-// An interval ends where the next one begins; the first begins at MinKey. The ledger is read in the order
-// of _id beside the source, so that memory holds only some intervals, however large the source is.
+// An interval ends where the next one begins; the first begins at MinKey.
+//
+// scan reads the ledger in the order of _id beside the source, so that memory holds only some intervals, however large
+// the source is. For a document without an entry the caller reserves its interval, until the ledger is full. Then it
+// enters the documents, all at once or part by part, and releases the intervals.
 type ledger struct {
 	coll   *scoped.Collection
 	source string
 
-	intervals []*interval // in order: those with entries added since the last store, then those from the current one on
-	all       bool        // all have been read
-	at, next  int         // the current interval, and the entry in it after those that were met or passed
-	last      bson.RawValue
+	intervals []*interval   // in order: the reserved ones, then those from the current one on
+	all       bool          // all have been read
+	at, next  int           // the current interval, and the entry in it after those that were met or passed
+	last      bson.RawValue // the _id that was met last
 }
 
 // An interval is a document of a ledger.
@@ -51,7 +55,7 @@ type interval struct {
 	from     bson.RawValue
 	revision int64 // 0: not stored
 	entries  []entry
-	touched  bool // it will get entries
+	reserved bool // it will get entries
 }
 
 // An entry is an adopted document; hash is the hash of its bytes.
@@ -64,8 +68,8 @@ const (
 	// intervalBytes bounds an interval to some 700 ObjectIDs, because each batch that adds to it rewrites
 	// it.
 	intervalBytes = 16 << 10
-	// mostTouched bounds the intervals that a batch writes.
-	mostTouched = 256
+	// mostReserved bounds the intervals that a batch writes.
+	mostReserved = 256
 	// page is the number of intervals that are read at a time.
 	page = 64
 )
@@ -180,7 +184,7 @@ func (l *ledger) scan(ctx context.Context, src *scoped.Collection, w mongopatter
 				return
 			}
 			id := c.Current.Lookup("_id")
-			if err := l.follow(id); err != nil {
+			if err := l.meet(id); err != nil {
 				yield(met{}, err)
 				return
 			}
@@ -202,16 +206,15 @@ func (l *ledger) scan(ctx context.Context, src *scoped.Collection, w mongopatter
 	}
 }
 
-// follow refuses a document that does not come after the last one. This order needs only to agree with itself: entries are
-// stored and found by it, whatever the server's order is.
-func (l *ledger) follow(id bson.RawValue) error {
-	if l.last.Type != 0 {
-		switch order := value.Compare(l.last, id); {
-		case order == 0:
-			return fault.Of(id, fault.Invalid("src: two documents have this _id, which can happen if the collection is sharded by another key"))
-		case order > 0:
-			return fault.Of(id, fault.Invalid("src: it comes after %s", value.Text(l.last)))
-		}
+// meet remembers the _id of a document, and refuses one that does not come after the last one. This order needs only to
+// agree with itself: entries are stored and found by it, whatever the server's order is.
+func (l *ledger) meet(id bson.RawValue) error {
+	switch {
+	case l.last.Type == 0: // the first one
+	case value.Compare(l.last, id) == 0:
+		return fault.Of(id, fault.Invalid("src: two documents have this _id, which can happen if the collection is sharded by another key"))
+	case value.Compare(l.last, id) > 0:
+		return fault.Of(id, fault.Invalid("src: it comes after %s", value.Text(l.last)))
 	}
 	l.last = bson.RawValue{Type: id.Type, Value: append(l.last.Value[:0], id.Value...)}
 	return nil
@@ -230,8 +233,8 @@ func (l *ledger) find(id bson.RawValue, doc bson.Raw) finding {
 	return adopted
 }
 
-// pass moves on to the first entry at or after id, in the interval that id lies in, and yields the entries before it, whose
-// documents were not met.
+// pass moves on to the first entry at or after id, in the interval that id lies in. It yields the entries before it, whose
+// documents were not met. Of the intervals before it, only reserved ones stay in memory.
 func (l *ledger) pass(ctx context.Context, id bson.RawValue) iter.Seq2[met, error] {
 	return func(yield func(met, error) bool) {
 		for {
@@ -244,7 +247,7 @@ func (l *ledger) pass(ctx context.Context, id bson.RawValue) iter.Seq2[met, erro
 			if l.next < len(entries) {
 				return
 			}
-			inside, err := l.lies(ctx, id)
+			inside, err := l.inCurrent(ctx, id)
 			if err != nil {
 				yield(met{}, err)
 				return
@@ -252,7 +255,7 @@ func (l *ledger) pass(ctx context.Context, id bson.RawValue) iter.Seq2[met, erro
 			if inside {
 				return
 			}
-			if l.intervals[l.at].touched {
+			if l.intervals[l.at].reserved {
 				l.at++
 			} else {
 				l.intervals = slices.Delete(l.intervals, l.at, l.at+1)
@@ -262,8 +265,8 @@ func (l *ledger) pass(ctx context.Context, id bson.RawValue) iter.Seq2[met, erro
 	}
 }
 
-// lies reports whether id lies in the current interval and not in one after it, of which it reads more if necessary.
-func (l *ledger) lies(ctx context.Context, id bson.RawValue) (inside bool, err error) {
+// inCurrent reports whether id lies in the current interval and not in one after it, of which it reads more if necessary.
+func (l *ledger) inCurrent(ctx context.Context, id bson.RawValue) (inside bool, err error) {
 	if l.at+1 == len(l.intervals) && !l.all {
 		if err := l.read(ctx, "$gt", l.intervals[l.at].from); err != nil {
 			return false, err
@@ -272,15 +275,43 @@ func (l *ledger) lies(ctx context.Context, id bson.RawValue) (inside bool, err e
 	return l.at+1 == len(l.intervals) || value.Compare(l.intervals[l.at+1].from, id) > 0, nil
 }
 
-// touch marks the interval of the document that was met last, because it will get an entry.
-func (l *ledger) touch() { l.intervals[l.at].touched = true }
+// reserve keeps the interval of the document that was met last, because it will get an entry.
+func (l *ledger) reserve() { l.intervals[l.at].reserved = true }
 
-// full reports whether a batch touches so many intervals that it must be stored.
-func (l *ledger) full() bool { return l.at >= mostTouched }
+// full reports whether so many intervals are reserved that their entries must be stored.
+func (l *ledger) full() bool { return l.at >= mostReserved }
 
-// add adds entries, in order, of documents for which touch was called, and returns the intervals that
-// changed. It does not modify the intervals of the ledger: replace does, after the transaction.
-func (l *ledger) add(entries []entry) (changed []*interval) {
+// release ends all reservations, once the entries are stored.
+func (l *ledger) release() {
+	l.intervals = slices.Delete(l.intervals, 0, l.at)
+	l.at = 0
+	for _, i := range l.intervals {
+		i.reserved = false
+	}
+}
+
+// enter adds entries of reserved intervals, in order, and calls store, in one transaction. The ledger comes first, so that
+// the later of two writers stores nothing, and counts no document as refused for it.
+//
+// Cost: 1 round trip, and the commit.
+func (l *ledger) enter(ctx context.Context, entries []entry, store func(ctx context.Context) error) error {
+	changed := l.with(entries)
+	err := maintain.Once(ctx, l.coll.Database(), func(ctx context.Context) error {
+		if err := l.write(ctx, changed); err != nil {
+			return err
+		}
+		return store(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	l.replace(changed)
+	return nil
+}
+
+// with returns the intervals that get entries, with these. It does not modify those in memory, because the transaction may
+// fail.
+func (l *ledger) with(entries []entry) (changed []*interval) {
 	for n := 0; n < len(l.intervals) && len(entries) > 0; n++ {
 		old, end := l.intervals[n], len(entries)
 		if n+1 < len(l.intervals) {
@@ -343,36 +374,21 @@ func (l *ledger) write(ctx context.Context, changed []*interval) error {
 	return err
 }
 
-// replace updates the ledger in memory with the intervals that write has stored.
+// replace updates the ledger in memory with the intervals that write has stored, and its place in them.
 func (l *ledger) replace(changed []*interval) {
 	for _, i := range changed {
 		i.revision++
 		n, found := slices.BinarySearchFunc(l.intervals, i.from, func(i *interval, from bson.RawValue) int { return value.Compare(i.from, from) })
 		if found {
-			i.touched = l.intervals[n].touched
+			i.reserved = l.intervals[n].reserved
 			l.intervals[n] = i
 		} else {
-			i.touched = l.intervals[n-1].touched
+			i.reserved = l.intervals[n-1].reserved
 			l.intervals = slices.Insert(l.intervals, n, i)
 		}
 	}
-	l.seek()
-}
-
-// forget removes the intervals before the current one from memory.
-func (l *ledger) forget() {
-	l.intervals = slices.Delete(l.intervals, 0, l.at)
-	l.at = 0
-	for _, i := range l.intervals {
-		i.touched = false
-	}
-}
-
-// seek finds the position of the document that was met last.
-func (l *ledger) seek() {
-	byID := func(e entry, id bson.RawValue) int { return cmp.Or(value.Compare(e.id, id), -1) } // behind it
-	byFrom := func(i *interval, id bson.RawValue) int { return cmp.Or(value.Compare(i.from, id), -1) }
-	l.at, _ = slices.BinarySearchFunc(l.intervals, l.last, byFrom)
+	behind := func(order int) int { return cmp.Or(order, -1) } // what equals the last _id is before the place
+	l.at, _ = slices.BinarySearchFunc(l.intervals, l.last, func(i *interval, id bson.RawValue) int { return behind(value.Compare(i.from, id)) })
 	l.at--
-	l.next, _ = slices.BinarySearchFunc(l.intervals[l.at].entries, l.last, byID)
+	l.next, _ = slices.BinarySearchFunc(l.intervals[l.at].entries, l.last, func(e entry, id bson.RawValue) int { return behind(value.Compare(e.id, id)) })
 }

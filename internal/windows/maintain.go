@@ -22,9 +22,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// WholeBatch is the default Work.BatchSize for whole documents.
-const WholeBatch = transfer.WholeBatch
-
 // An Arrive returns the writes that bring documents into an archive.
 type Arrive func(ctx context.Context, archive *scoped.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
 
@@ -36,7 +33,7 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *scoped.Col
 	if err := CheckTime(until); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if _, err := maintain.Of(work, WholeBatch); err != nil {
+	if _, err := maintain.Of(work, transfer.WholeBatch); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	if err := transfer.Ready(ctx, work, []*scoped.Collection{target}, f.Coll); err != nil {
@@ -44,7 +41,7 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *scoped.Col
 	}
 	// A window that begins before the one that holds until has ended by then.
 	cut, _ := f.Window.Bounds(until)
-	scan := maintain.Scan{Filter: expr.D(f.Start, expr.Op("$lt", cut)), Projection: f.Keys(), Whole: true, BatchSize: WholeBatch}
+	scan := maintain.Scan{Filter: expr.D(f.StartField, expr.Op("$lt", cut)), Projection: f.Keys(), Whole: true, BatchSize: transfer.WholeBatch}
 	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {
 			result.Done += int64(len(found))
@@ -147,7 +144,7 @@ func (f *Frame) Problems(ctx context.Context, work *mongopatterns.Work, scan mai
 		}
 		return all, nil
 	})
-	found = maintain.Chain(found, maintain.Absent(ctx, f.Coll, work, f.Pattern, append([]string{f.Series}, paths...)...))
+	found = maintain.Chain(found, maintain.Absent(ctx, f.Coll, work, f.Pattern, append([]string{f.SeriesField}, paths...)...))
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		if err := maintain.Ready(ctx, work, f.Coll); err != nil {
 			yield(mongopatterns.Problem{}, err)
@@ -211,21 +208,21 @@ func Above(paths []string) (out mongo.Pipeline) {
 // window. It returns the bounds of the window that holds the start. If the start is right and End is stored,
 // set has the right End. fits reports whether the start is a date.
 func (f *Frame) Span(doc bson.Raw, report Report) (start, end int64, set bson.D, fits bool) {
-	at := value.Lookup(doc, f.Start)
+	at := value.Lookup(doc, f.StartField)
 	ms, dated := at.DateTimeOK()
 	start, end = f.Bounds(ms)
 	var none bson.RawValue
 	switch {
 	case !dated:
-		report(mongopatterns.Malformed, f.Start, at, none, "")
+		report(mongopatterns.Malformed, f.StartField, at, none, "")
 	case start != ms:
-		report(mongopatterns.Malformed, f.Start, at, Date(start), "")
-	case f.End != "":
+		report(mongopatterns.Malformed, f.StartField, at, Date(start), "")
+	case f.EndField != "":
 		want := f.EndOf(end)
-		if have := value.Lookup(doc, f.End); !have.Equal(Date(int64(want))) {
-			report(mongopatterns.WrongField, f.End, have, Date(int64(want)), "")
+		if have := value.Lookup(doc, f.EndField); !have.Equal(Date(int64(want))) {
+			report(mongopatterns.WrongField, f.EndField, have, Date(int64(want)), "")
 		}
-		set = expr.D(f.End, want)
+		set = expr.D(f.EndField, want)
 	}
 	return start, end, set, dated
 }

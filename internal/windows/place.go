@@ -37,18 +37,10 @@ func (f *Frame) SeriesOf(series any) (bson.RawValue, error) {
 	if err != nil {
 		return raw, fmt.Errorf("key of the series: %w", err)
 	}
-	if err := CheckKey(raw); err != nil {
-		return raw, fmt.Errorf("key of the series: %w", err)
+	if err := value.CheckKey(raw); err != nil {
+		return raw, fmt.Errorf("key of the series: %w: %w", fault.ErrInvalid, err)
 	}
 	return raw, nil
-}
-
-// CheckKey refuses values that cannot identify a series.
-func CheckKey(v bson.RawValue) error {
-	if err := value.CheckKey(v); err != nil {
-		return fault.Invalid("%w", err)
-	}
-	return nil
 }
 
 // Beyond is the end of the years 1 to 9999, the times that all BSON libraries can read.
@@ -92,19 +84,19 @@ func placeKey(series bson.RawValue, start int64) string {
 
 // KeyOf returns the key of a document's place.
 func (f *Frame) KeyOf(doc bson.Raw) string {
-	return placeKey(value.Lookup(doc, f.Series), f.StartOf(doc))
+	return placeKey(value.Lookup(doc, f.SeriesField), f.StartOf(doc))
 }
 
 // KeyOfID returns the key of the place that an _id of ID names.
 func (f *Frame) KeyOfID(id bson.RawValue) string {
 	doc, _ := id.DocumentOK()
-	start, _ := doc.Lookup(f.Start).DateTimeOK()
-	return placeKey(doc.Lookup(f.Series), start)
+	start, _ := doc.Lookup(f.StartField).DateTimeOK()
+	return placeKey(doc.Lookup(f.SeriesField), start)
 }
 
 // StartOf returns the start of a document.
 func (f *Frame) StartOf(doc bson.Raw) int64 {
-	ms, _ := value.Lookup(doc, f.Start).DateTimeOK()
+	ms, _ := value.Lookup(doc, f.StartField).DateTimeOK()
 	return ms
 }
 
@@ -118,7 +110,7 @@ func (p Place) Named(ms int64, which string, err error) error {
 
 // ID is the _id of document n of a place.
 func (f *Frame) ID(p Place, n any) bson.D {
-	return expr.D(f.Series, p.Series, f.Start, bson.DateTime(p.Start), SeqKey, n)
+	return expr.D(f.SeriesField, p.Series, f.StartField, bson.DateTime(p.Start), SeqKey, n)
 }
 
 // Number returns n of a document's _id; ok is false if this library did not make the _id.

@@ -58,7 +58,7 @@ func (f *Frame) byWindow(docs iter.Seq2[bson.Raw, error], entries func(doc bson.
 	return func(yield func(window, error) bool) {
 		var w window
 		for doc, err := range docs {
-			if err == nil && value.Lookup(doc, f.Start).Type != bson.TypeDateTime {
+			if err == nil && value.Lookup(doc, f.StartField).Type != bson.TypeDateTime {
 				err = f.NoDate(doc)
 			}
 			if err != nil {
@@ -70,7 +70,7 @@ func (f *Frame) byWindow(docs iter.Seq2[bson.Raw, error], entries func(doc bson.
 				yield(window{}, fault.Of(doc.Lookup("_id"), err))
 				return
 			}
-			start := value.Lookup(doc, f.Start)
+			start := value.Lookup(doc, f.StartField)
 			if w.start.Type != 0 && !start.Equal(w.start) {
 				if !yield(w, nil) {
 					return

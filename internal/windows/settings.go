@@ -12,8 +12,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Check refuses settings that are not valid in any package. The settings must be those of all fields.
-func (f *Frame) Check(settings ...config.Setting) error {
+// Complete sets the defaults of settings, and refuses a collection, a window or settings that are not valid in any package.
+// The settings must be those of all fields.
+func (f *Frame) Complete(settings ...config.Setting) error {
 	if err := config.Collections("coll", f.Coll.Driver()); err != nil {
 		return err
 	}

@@ -21,15 +21,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// A Frame names the fields of the documents.
+// A Frame is what the three packages know of their documents. Each sets it in its New.
 type Frame struct {
-	Pattern            string // the package
-	Coll               *scoped.Collection
-	Codec              codec.Codec
-	Window             timeseries.Window
-	Series, Start, End string        // names of fields; End may be ""
-	Early              time.Duration // the time from End to the start of the next window
-	Guards             []string      // every append changes at least one of these fields
+	Pattern     string // the package
+	Coll        *scoped.Collection
+	Codec       codec.Codec
+	Window      timeseries.Window
+	SeriesField string
+	StartField  string
+	EndField    string        // may be ""
+	Early       time.Duration // the time from the end in EndField to the start of the next window
+	Guards      []string      // every append changes at least one of these fields
 }
 
 // SeqKey is the field of an _id that numbers the documents of a window.
@@ -52,7 +54,7 @@ func SampleOf(v bson.RawValue) (s timeseries.Sample) {
 
 // Keys are the keys of the index that all reads use, and the shard key.
 func (f *Frame) Keys() bson.D {
-	return expr.D(f.Series, 1, f.Start, 1)
+	return expr.D(f.SeriesField, 1, f.StartField, 1)
 }
 
 // Created has the fields that the first write of a document sets besides its place. It refuses Metadata
@@ -63,12 +65,12 @@ func (f *Frame) Created(p Place, series any, metadata func(series any, start tim
 		out = append(out, metadata(series, time.UnixMilli(p.Start).UTC())...)
 	}
 	for _, field := range out {
-		if name, _, _ := strings.Cut(field.Key, "."); name == f.Series || name == f.Start || name == "_id" {
+		if name, _, _ := strings.Cut(field.Key, "."); name == f.SeriesField || name == f.StartField || name == "_id" {
 			return nil, fault.Invalid("Metadata must not return the field %q: the package sets it", field.Key)
 		}
 	}
-	if f.End != "" {
-		out = append(out, expr.Element(f.End, f.EndOf(p.End)))
+	if f.EndField != "" {
+		out = append(out, expr.Element(f.EndField, f.EndOf(p.End)))
 	}
 	if out == nil {
 		return nil, nil
@@ -94,7 +96,7 @@ func First(docs iter.Seq2[bson.Raw, error]) (bson.Raw, error) {
 
 // NoDate is the error for a document whose start is not a date.
 func (f *Frame) NoDate(doc bson.Raw) error {
-	return fault.Of(doc.Lookup("_id"), fault.Malformed("%s is %s, not a date", f.Start, value.Text(value.Lookup(doc, f.Start))))
+	return fault.Of(doc.Lookup("_id"), fault.Malformed("%s is %s, not a date", f.StartField, value.Text(value.Lookup(doc, f.StartField))))
 }
 
 // Date returns a date as it is stored.

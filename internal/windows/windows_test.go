@@ -34,12 +34,12 @@ func TestMemory(t *testing.T) {
 func TestWindowIsChecked(t *testing.T) {
 	coll := scoped.On(new(mongo.Collection))
 	for _, w := range []timeseries.Window{nil, timeseries.Every(0), timeseries.Every(-time.Hour), timeseries.Every(1500 * time.Microsecond)} {
-		if err := (&Frame{Coll: coll, Window: w}).Check(); !errors.Is(err, fault.ErrInvalid) || !strings.Contains(err.Error(), "window: ") {
+		if err := (&Frame{Coll: coll, Window: w}).Complete(); !errors.Is(err, fault.ErrInvalid) || !strings.Contains(err.Error(), "window: ") {
 			t.Errorf("%v: %v", w, err)
 		}
 	}
 	for _, w := range []timeseries.Window{timeseries.Days(nil), timeseries.Every(time.Hour)} {
-		if err := (&Frame{Coll: coll, Window: w}).Check(); err != nil {
+		if err := (&Frame{Coll: coll, Window: w}).Complete(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -40,7 +40,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (t *Table) Encode(place string) []byte {
 	out := t.times(make([]byte, 0, 64+len(t.Times)*2*(1+len(t.Cols))))
 	for _, c := range t.Cols {
-		if c.Len() > 0 {
+		if c.len() > 0 {
 			out = c.append(out, len(t.Times))
 		}
 	}
@@ -99,7 +99,7 @@ func (c *Col) without(odd []int) []int32 {
 		return c.Rows
 	}
 	var out []int32
-	for i := range c.Len() {
+	for i := range c.len() {
 		if len(odd) > 0 && odd[0] == i {
 			odd = odd[1:]
 			continue
@@ -350,7 +350,7 @@ func (r *reader) column(t *Table, name string, kind byte, rows []int32, n, base 
 		size = len(rows)
 	}
 	c := t.Col(name, as)
-	before := c.Len()
+	before := c.len()
 	switch kind {
 	case decimalKind, bitsKind:
 		r.doubles(c, kind == bitsKind, size)

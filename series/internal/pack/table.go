@@ -52,7 +52,7 @@ func (t *Table) Begin() { t.held = 0 }
 func (t *Table) Holds() int {
 	n := len(t.Times)
 	for _, c := range t.Cols {
-		n += c.Len() + distinct*len(c.Dict)
+		n += c.len() + distinct*len(c.Dict)
 		for _, v := range c.Dict {
 			n += len(v.Value) / 8
 		}
@@ -80,8 +80,8 @@ type Col struct {
 	places int
 }
 
-// Len is the number of values.
-func (c *Col) Len() int {
+// len is the number of values.
+func (c *Col) len() int {
 	if c.Kind == Double {
 		return len(c.Floats)
 	}
@@ -103,7 +103,7 @@ func (c *Col) Row(i int) int {
 // Between returns the range of values that belong to the rows from first to before end.
 func (c *Col) Between(first, end int) (from, to int) {
 	if c.Rows == nil {
-		return min(first, c.Len()), min(end, c.Len())
+		return min(first, c.len()), min(end, c.len())
 	}
 	from, _ = slices.BinarySearch(c.Rows, int32(first))
 	to, _ = slices.BinarySearch(c.Rows, int32(end))
@@ -144,7 +144,7 @@ func (t *Table) Col(name string, kind Kind) *Col {
 
 // in records that the next value belongs to this row.
 func (c *Col) in(row int) {
-	if c.Rows == nil && c.Len() == row {
+	if c.Rows == nil && c.len() == row {
 		return
 	}
 	c.list()
@@ -154,7 +154,7 @@ func (c *Col) in(row int) {
 // list fills Rows, which was nil because every row so far has a value.
 func (c *Col) list() {
 	if c.Rows == nil {
-		c.Rows = count(c.Len())
+		c.Rows = count(c.len())
 	}
 }
 
@@ -229,7 +229,7 @@ func (t *Table) Sort() {
 	t.Times = taken(t.Times, from)
 	for _, c := range t.Cols {
 		order := from
-		if c.Rows != nil || c.Len() < len(from) {
+		if c.Rows != nil || c.len() < len(from) {
 			c.list()
 			order = count(len(c.Rows))
 			slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(to[c.Rows[a]], to[c.Rows[b]]) })
@@ -273,7 +273,7 @@ func (t *Table) Cut(from, to int64) (first, end int) {
 func (t *Table) Delete(row int) {
 	t.Times = slices.Delete(t.Times, row, row+1)
 	for _, c := range t.Cols {
-		at, there := row, row < c.Len()
+		at, there := row, row < c.len()
 		if c.Rows != nil {
 			at, there = slices.BinarySearch(c.Rows, int32(row))
 		}
@@ -322,7 +322,7 @@ func (t *Table) Documents(time string, before []byte, first, end int) iter.Seq2[
 			doc = head(doc, bson.TypeDateTime, time)
 			doc = binary.LittleEndian.AppendUint64(doc, uint64(t.Times[row]))
 			for i, c := range t.Cols {
-				if next[i] < c.Len() && c.Row(next[i]) == row {
+				if next[i] < c.len() && c.Row(next[i]) == row {
 					doc = c.element(doc, next[i])
 					next[i]++
 				}

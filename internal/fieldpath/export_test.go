@@ -1,0 +1,3 @@
+package fieldpath
+
+var ErrInvalid = errInvalid
