@@ -180,7 +180,8 @@
 // move a node. A document that old code replaces loses the derived fields, and Adopt adds them again. In
 // ChildReferences, however, the children of a node that old code replaces are roots until Adopt has run,
 // and the children of a node that it deletes stay roots. So there old code should use $set, and delete
-// only leaves. Repair takes the ID of a deleted leaf out of its parent's array.
+// only leaves. Repair takes the ID of a deleted leaf out of its parent's array. Until then do not insert that ID
+// again, because arrays would then contain it twice.
 //
 // # Sharding
 //

@@ -144,10 +144,10 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 // parents. Under the same parent a move changes at most the order.
 func (s oneParent) relocate(x node, parent *node, order bson.D) []mongo.WriteModel {
 	if s.isChildOf(x, parent) {
-		return s.set(x, order)
+		return s.setFields(x, order)
 	}
 	return slices.Concat(
-		s.set(x, append(s.fieldsUnder(parent), order...)),
+		s.setFields(x, append(s.fieldsUnder(parent), order...)),
 		s.updatesBelow(x, *s.nodeUnder(x.id, x.segment, parent)),
 		s.changeChildCount(s.parentNode(x), -1),
 		s.changeChildCount(parent, 1))
@@ -165,8 +165,8 @@ func (s oneParent) isChildOf(x node, parent *node) bool {
 	return s.refKey(up) == s.refKey(*parent)
 }
 
-// set is the write that sets fields of a node, if there are any.
-func (s oneParent) set(x node, fields bson.D) []mongo.WriteModel {
+// setFields is the write that sets fields of a node, if there are any.
+func (s oneParent) setFields(x node, fields bson.D) []mongo.WriteModel {
 	if len(fields) == 0 {
 		return nil
 	}

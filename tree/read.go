@@ -174,7 +174,7 @@ func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
 // readNode reads the tree fields of one node with the user's read preference. If the node does not exist, it returns a
 // node without raw.
 func (c *core) readNode(ctx context.Context, id bson.RawValue) (node, error) {
-	return c.one(c.coll.FindOne(ctx, c.idMatch(id), options.FindOne().SetProjection(c.shown)), nil)
+	return c.nodeIn(c.coll.FindOne(ctx, c.idMatch(id), options.FindOne().SetProjection(c.shown)), nil)
 }
 
 // CountDescendants returns the number of nodes below a node, down to maxDepth levels; 0 means all. To count the children,

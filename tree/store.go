@@ -112,11 +112,11 @@ func (s *store) findOne(ctx context.Context, match bson.D, absent error, sort ..
 	if len(sort) > 0 {
 		opts.SetSort(expr.D(sort...))
 	}
-	return s.one(s.primary.FindOne(ctx, match, opts), absent)
+	return s.nodeIn(s.primary.FindOne(ctx, match, opts), absent)
 }
 
-// one parses the node in a result; absent is as in findOne.
-func (s *store) one(result *mongo.SingleResult, absent error) (node, error) {
+// nodeIn parses the node in a result; absent is as in findOne.
+func (s *store) nodeIn(result *mongo.SingleResult, absent error) (node, error) {
 	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return node{}, absent
@@ -248,7 +248,7 @@ func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, er
 		change = hold.Mark
 	}
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
-	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), absent)
+	return s.nodeIn(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), absent)
 }
 
 // marksParents reports whether touch has left the mark on the parent of a new node. It has not where it counts children,
@@ -311,7 +311,7 @@ func (s *store) insertUnder(ctx context.Context, d newDocument, parent *node) er
 // an insertion under the node writes to the node, so it conflicts.
 func (s *store) deleteOne(ctx context.Context, id bson.RawValue) (node, error) {
 	opts := options.FindOneAndDelete().SetProjection(s.shown)
-	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.idMatch(id), opts)), s.missing(id))
+	return s.nodeIn(fault.Single(s.primary.FindOneAndDelete(ctx, s.idMatch(id), opts)), s.missing(id))
 }
 
 // deleteIDs deletes nodes by ID, in as many commands as these need.
