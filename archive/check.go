@@ -109,7 +109,7 @@ func (a *Archive) compare(ctx context.Context, batch []bson.Raw, with func(part 
 
 // pairs reads the documents that exist on both sides, in one snapshot.
 func (a *Archive) pairs(ctx context.Context, part []bson.Raw) (pairs []pair, err error) {
-	err = txn.Run(ctx, a.live.Database(), func(ctx context.Context) error {
+	err = txn.Run(ctx, a.live, func(ctx context.Context) error {
 		pairs, _, err = a.away().pairs(ctx, part)
 		return err
 	})

@@ -328,7 +328,7 @@ func (s stray) problems(ctx context.Context, batch []bson.Raw) (out []mongopatte
 		return out, err
 	}
 	var apart []mongopatterns.Problem
-	err = txn.Run(ctx, s.from.Database(), func(ctx context.Context) error {
+	err = txn.Run(ctx, s.from, func(ctx context.Context) error {
 		apart = nil
 		lost, err := s.lost(ctx, lost)
 		if err != nil || len(lost) == 0 {
@@ -405,7 +405,7 @@ func (s stray) bring(ctx context.Context, lost []bson.Raw, strays []bson.RawValu
 	ids, parents := named(lost, strays)
 	var l load
 	var differ []bson.Raw
-	err := maintain.Once(ctx, s.from.Database(), func(ctx context.Context) error {
+	err := maintain.Once(ctx, s.from, func(ctx context.Context) error {
 		l, differ = load{companion: s.companion}, nil
 		lost, err := s.lost(ctx, parents)
 		if err != nil || len(lost) == 0 {

@@ -167,7 +167,7 @@ func (w *way) move(ctx context.Context, batch []bson.Raw, look bool) (moved int6
 		return 0, nil
 	}
 	these := expr.D("_id", expr.Op("$in", transfer.IDs(batch)))
-	err = maintain.Once(ctx, w.from.Database(), func(ctx context.Context) error {
+	err = maintain.Once(ctx, w.from, func(ctx context.Context) error {
 		moved = 0
 		filter, lock := expr.And(these, w.filter), any(bson.NewObjectID())
 		if w.marks {
@@ -229,7 +229,7 @@ func (w *way) plain(doc bson.Raw) bson.Raw {
 // differ there, or whose companions do. rest are the others.
 func (w *way) meet(ctx context.Context, docs []bson.Raw) (same int64, taken []refusal, rest []bson.Raw, err error) {
 	var there map[string]bson.Raw
-	err = maintain.Once(ctx, w.from.Database(), func(ctx context.Context) error {
+	err = maintain.Once(ctx, w.from, func(ctx context.Context) error {
 		same, taken = 0, nil
 		pairs, others, err := w.pairs(ctx, docs)
 		if err != nil {

@@ -87,7 +87,7 @@ func (c *core) raised(field string) bson.D {
 }
 
 func (c *core) transact(ctx context.Context, fn func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.targets.Database(), fn)
+	return txn.Run(ctx, c.targets, fn)
 }
 
 func in(field string, ids []bson.RawValue) bson.D {
@@ -471,7 +471,7 @@ func (c *core) add(before, after bson.Raw) (update mongo.Pipeline, sound bson.D)
 // refresh computes targets, outside a transaction or in the caller's. A result is stored if the
 // target's epoch has not changed since before the computation; otherwise it is computed again.
 func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mongopatterns.Result, err error) {
-	ctx, end := txn.Causal(ctx, c.targets.Database()) // the sources show what has raised the epoch
+	ctx, end := txn.Causal(ctx, c.targets) // the sources show what has raised the epoch
 	defer end()
 	targets = distinct(targets)
 	result.Examined = int64(len(targets))

@@ -82,7 +82,7 @@ func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, 
 		keys[key], ids[key] = f.key, append(ids[key], f.ID)
 	}
 	if len(keys) > 0 && !dry {
-		err = txn.Run(ctx, c.source.Database(), func(ctx context.Context) (err error) {
+		err = txn.Run(ctx, c.source, func(ctx context.Context) (err error) {
 			sources, err = c.fill(ctx, t, keys, ids)
 			return err
 		})

@@ -72,7 +72,7 @@ type finding struct {
 func (r *Source[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "extref.Check")
 	found := func(yield func(mongopatterns.Problem, error) bool) {
-		ctx, end := txn.Causal(ctx, r.core.source.Database())
+		ctx, end := txn.Causal(ctx, r.core.source)
 		defer end()
 		for batch, err := range r.core.examine(ctx, work) {
 			if err != nil {
@@ -127,7 +127,7 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 	if err != nil {
 		return result, err
 	}
-	ctx, end := txn.Causal(ctx, c.source.Database())
+	ctx, end := txn.Causal(ctx, c.source)
 	defer end()
 	lifted := false
 	defer func() {
@@ -179,7 +179,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		return fault.Stop[batch](err)
 	}
 	return func(yield func(batch, error) bool) {
-		ctx, end := txn.Causal(ctx, c.source.Database())
+		ctx, end := txn.Causal(ctx, c.source)
 		defer end()
 		selected := maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown})
 		if w.Filter == nil { // all sources that the documents name

@@ -38,7 +38,7 @@ func (r *Source[ID, T]) Delete(ctx context.Context, id ID) (result mongopatterns
 // delete deletes the source first. A pin at the same time conflicts with that, so each target then
 // shows all copies, and a reference of the source to itself is deleted with it.
 func (c *core) delete(ctx context.Context, key bson.RawValue) (result mongopatterns.Result, err error) {
-	err = txn.Run(ctx, c.source.Database(), func(ctx context.Context) error {
+	err = txn.Run(ctx, c.source, func(ctx context.Context) error {
 		result = mongopatterns.Result{}
 		deleted, err := fault.One(c.source.DeleteOne(ctx, c.by(key)))
 		if err != nil {

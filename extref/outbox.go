@@ -90,7 +90,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	if c.outbox == nil {
 		return result, fault.Invalid("Options.Outbox: it must be set")
 	}
-	ctx, end := txn.Causal(ctx, c.source.Database())
+	ctx, end := txn.Causal(ctx, c.source)
 	defer end()
 	// What has no time is not an entry: it stays.
 	due := expr.And(lease.Due(dueField), w.Filter)

@@ -57,7 +57,7 @@ type read func(ctx context.Context, key bson.RawValue) (state, error)
 // propagateKey is Propagate of the state that read returns; with nil, of the source's current state.
 func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, read read) (
 	result mongopatterns.Result, err error) {
-	ctx, end := txn.Causal(ctx, c.source.Database())
+	ctx, end := txn.Causal(ctx, c.source)
 	defer end()
 	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
 	switch {
@@ -146,7 +146,7 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 // source itself shows which state is the newest.
 func (c *core) writeBatchHeld(ctx context.Context, t *target, key bson.RawValue, batch []bson.Raw, result *mongopatterns.Result) error {
 	var done mongopatterns.Result
-	err := txn.Run(ctx, c.source.Database(), func(ctx context.Context) error {
+	err := txn.Run(ctx, c.source, func(ctx context.Context) error {
 		done = mongopatterns.Result{}
 		now, err := c.pin(ctx, key)
 		if err != nil {

@@ -160,7 +160,7 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 // attempt opens a stream after the token and applies it, in a session of its own: a session in which
 // a server failed is not used again. It returns nil if the server ended the stream.
 func (w *watcher) attempt(ctx context.Context) error {
-	ctx, end := txn.Causal(ctx, w.source.Database())
+	ctx, end := txn.Causal(ctx, w.source)
 	defer end()
 	if !w.loaded {
 		doc, err := cursor.Primary(w.tokens).FindOne(ctx, expr.D("_id", w.o.Name)).Raw()

@@ -316,7 +316,7 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 	if c.o.Set {
 		fresh = c.fresh(xs)
 	}
-	err = txn.Run(ctx, c.coll.Database(), func(ctx context.Context) error {
+	err = txn.Run(ctx, c.coll, func(ctx context.Context) error {
 		waited, err := txn.InTurn(ctx, c.coll, id)
 		switch {
 		case err != nil:

@@ -66,7 +66,7 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 // still reads a parent and calls read for its overflow documents. It repeats both if something
 // was moved or removed meanwhile, so that they belong to one moment.
 func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(context.Context, state) error) (state, error) {
-	ctx, end := txn.Causal(ctx, c.coll.Database()) // the one shows what the other has shown
+	ctx, end := txn.Causal(ctx, c.coll) // the one shows what the other has shown
 	defer end()
 	for {
 		before, err := c.read(ctx, id, of)

@@ -116,11 +116,9 @@ func (p *core) sort(ctx context.Context, docs []bson.Raw, backward bool) (sorted
 	for j := range by {
 		by[j].Key = "at." + strconv.Itoa(j)
 	}
-	stages := mongo.Pipeline{
-		expr.Op("$documents", expr.Literal(rows)), expr.Op("$sort", by), expr.Op("$project", expr.D("i", 1)),
-	}
+	stages := mongo.Pipeline{expr.Op("$sort", by), expr.Op("$project", expr.D("i", 1))}
 	for row, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return p.coll.Database().Aggregate(ctx, stages, options.Aggregate().SetCollation(p.find.Collation))
+		return p.coll.AggregateGiven(ctx, rows, stages, options.Aggregate().SetCollation(p.find.Collation))
 	}) {
 		if err != nil {
 			return nil, err

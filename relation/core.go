@@ -218,7 +218,7 @@ func distinct(ids []bson.RawValue) []bson.RawValue {
 }
 
 func (c *core) transact(ctx context.Context, write func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.parents.Database(), write)
+	return txn.Run(ctx, c.parents, write)
 }
 
 // in selects by IDs. It leaves out stored references that cannot be an _id: a regular expression

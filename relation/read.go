@@ -245,7 +245,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 		}
 		return out, nil
 	}
-	ctx, end := txn.Causal(ctx, c.children.Database()) // a child whose reference was seen is not missed
+	ctx, end := txn.Causal(ctx, c.children) // a child whose reference was seen is not missed
 	defer end()
 	refs, err := c.toChildren.of(ctx, ids...)
 	if err != nil {

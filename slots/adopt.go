@@ -52,7 +52,7 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 			return err
 		}
 		var once mongopatterns.Result
-		if err := maintain.Once(ctx, g.Coll.Database(), func(ctx context.Context) (err error) {
+		if err := maintain.Once(ctx, g.Coll, func(ctx context.Context) (err error) {
 			once, err = g.redate(ctx, found, parse, w)
 			return err
 		}); err != nil {

@@ -175,7 +175,7 @@ func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopa
 			return nil
 		}
 		var n division
-		err := maintain.Once(ctx, c.hot.Database(), func(ctx context.Context) (err error) {
+		err := maintain.Once(ctx, c.hot, func(ctx context.Context) (err error) {
 			n, err = c.divide(ctx, ids, c.keep, work.DryRun)
 			return err
 		})

@@ -51,7 +51,7 @@ func (s *Split[ID, H, C]) Insert(ctx context.Context, id ID, hot H, cold C) (err
 }
 
 func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.hot.Database(), fn)
+	return txn.Run(ctx, c.hot, fn)
 }
 
 func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error) {

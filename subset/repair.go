@@ -64,7 +64,7 @@ func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt b
 	step := func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 		return c.inspect(ctx, parents, func(ctx context.Context, these bson.A) error {
 			var done mongopatterns.Result
-			err := maintain.Once(ctx, c.parents.Database(), func(ctx context.Context) error {
+			err := maintain.Once(ctx, c.parents, func(ctx context.Context) error {
 				done = mongopatterns.Result{}
 				return c.rebuildThese(ctx, these, nil, adopt, work.DryRun, &done)
 			})

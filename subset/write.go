@@ -57,7 +57,7 @@ func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, 
 }
 
 func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.items.Database(), fn)
+	return txn.Run(ctx, c.items, fn)
 }
 
 func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {

@@ -204,7 +204,7 @@ func (e *engine) check(ctx context.Context) iter.Seq2[mongopatterns.Problem, err
 			fault.Stop[mongopatterns.Problem](err)(yield)
 			return
 		}
-		ctx, end := txn.Causal(ctx, e.from.coll.Database()) // what confirms a finding is not older than it
+		ctx, end := txn.Causal(ctx, e.from.coll) // what confirms a finding is not older than it
 		defer end()
 		roots, err := e.suspectRoots(ctx)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // atomically runs fn in a transaction. fn can run several times.
 func (s *store) atomically(ctx context.Context, fn func(ctx context.Context) error) error {
-	return s.joining(ctx, func() error { return txn.Run(ctx, s.coll.Database(), fn) })
+	return s.joining(ctx, func() error { return txn.Run(ctx, s.coll, fn) })
 }
 
 // withLock is atomically after the tree's lock was taken. The lock is a real write, an $inc, to one document, so that

@@ -191,7 +191,7 @@ func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
 // the unique index admits only one of the two.
 func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	done := false
-	err := txn.Run(ctx, d.current.Database(), func(ctx context.Context) error {
+	err := txn.Run(ctx, d.current, func(ctx context.Context) error {
 		done = false
 		if taken, err := d.primary.load(ctx, id); err != nil || taken != nil {
 			return err
@@ -235,7 +235,7 @@ func (d *store) problems(ctx context.Context, ids bson.A, current map[string]loa
 	}
 	for _, h := range suspects {
 		var found []*history
-		err := txn.Run(ctx, d.current.Database(), func(ctx context.Context) error {
+		err := txn.Run(ctx, d.current, func(ctx context.Context) error {
 			one := bson.A{h.id}
 			current, err := d.loadMany(ctx, one)
 			if err != nil {

@@ -37,7 +37,7 @@ func (d *store) rowsOf(id any, more ...bson.E) bson.D {
 // causal gives ctx a session in which the history shows what the current document has shown, and the other way round, on
 // whatever shards and members they are.
 func (d *store) causal(ctx context.Context) (in context.Context, end func()) {
-	return txn.Causal(ctx, d.current.Database())
+	return txn.Causal(ctx, d.current)
 }
 
 // numbered is rowsOf with whole numbers from n on. A row without a whole number is not a revision.

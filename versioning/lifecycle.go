@@ -105,7 +105,7 @@ func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) 
 	if d.revisions == nil {
 		return fn(ctx)
 	}
-	return txn.Run(ctx, d.current.Database(), fn)
+	return txn.Run(ctx, d.current, fn)
 }
 
 // Delete removes the current document if its revision is still number read, and adds its last state and the

@@ -112,7 +112,7 @@ func (d *History[ID, T]) saveMany(
 		for i, key := range part {
 			some[i] = all[key.Lookup("i").Int32()]
 		}
-		err := txn.Run(ctx, d.core.current.Database(), func(ctx context.Context) error {
+		err := txn.Run(ctx, d.core.current, func(ctx context.Context) error {
 			*result = mongopatterns.Result{}
 			return d.saveBatch(ctx, some, by, work.DryRun, result)
 		})

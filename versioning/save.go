@@ -345,7 +345,7 @@ func (d *store) write(ctx context.Context, base *current, changes []diff.Field, 
 	if d.revisions == nil || first.number == base.number {
 		_, _, err = d.put(ctx, first, true)
 	} else {
-		err = txn.Run(ctx, d.current.Database(), func(ctx context.Context) error {
+		err = txn.Run(ctx, d.current, func(ctx context.Context) error {
 			next, err = d.transact(ctx, first, by)
 			return err
 		})

@@ -77,7 +77,7 @@ func TestConflictWithoutReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs := 0
-	err := txn.Run(t.Context(), d.current.Database(), func(ctx context.Context) error {
+	err := txn.Run(t.Context(), d.current, func(ctx context.Context) error {
 		if runs++; runs == 1 {
 			return d.conflict(ctx, doc.Lookup("_id"), 1)
 		}

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"reflect"
@@ -42,7 +43,7 @@ func (c Codec) Agree(ctx context.Context, coll *scoped.Collection, types ...refl
 		if err != nil || len(encoded.Value) > largest {
 			continue // the type has values that cannot be stored, and this may be one
 		}
-		own, values, sent = append(own, encoded), append(values, v), append(sent, expr.Literal(v))
+		own, values, sent = append(own, encoded), append(values, v), append(sent, expr.D("v", v))
 	}
 	if len(own) == 0 {
 		return nil
@@ -69,18 +70,17 @@ func (c Codec) Agree(ctx context.Context, coll *scoped.Collection, types ...refl
 // largest is the size up to which a value is sent.
 const largest = 1 << 20
 
-// echo returns values as the server gets them. The stage $facet makes one document of any collection, also of one that
-// does not exist, unless a router finds no database. It needs no right but to read this collection.
-func echo(ctx context.Context, coll *scoped.Collection, values bson.A) (out []bson.RawValue, err error) {
-	cursor, err := coll.In(nil).Aggregate(ctx, bson.A{expr.D("$limit", 1), expr.Op("$facet", expr.D("none", bson.A{expr.D("$limit", 1)})),
-		expr.Op("$project", expr.D("values", values))})
+// echo returns the values of v in documents as the server gets them.
+func echo(ctx context.Context, coll *scoped.Collection, docs bson.A) (out []bson.RawValue, err error) {
+	cursor, err := coll.AggregateGiven(ctx, docs, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer cursor.Close(ctx)
-	if cursor.Next(ctx) {
-		all, _ := cursor.Current.Lookup("values").ArrayOK()
-		out, _ = all.Values()
+	for cursor.Next(ctx) {
+		v := cursor.Current.Lookup("v")
+		v.Value = bytes.Clone(v.Value) // the cursor uses its memory again
+		out = append(out, v)
 	}
 	return out, cursor.Err()
 }

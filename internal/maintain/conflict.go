@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -16,9 +15,9 @@ import (
 // on the others wait, and fn cannot conflict with them.
 //
 // In a transaction of the caller's the conflict goes back to the caller.
-func Once(ctx context.Context, db *mongo.Database, fn func(ctx context.Context) error) error {
+func Once(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Context) error) error {
 	joined := txn.Running(ctx)
-	return txn.Run(ctx, db, func(ctx context.Context) error {
+	return txn.Run(ctx, coll, func(ctx context.Context) error {
 		err := fn(ctx)
 		if !joined && txn.Conflicted(err) {
 			return &busy{err.Error()}

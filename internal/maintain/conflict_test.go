@@ -27,7 +27,7 @@ func conflicting(t *testing.T, coll *mongo.Collection, meanwhile func(ids bson.A
 			ids = append(ids, doc.Lookup("_id").AsInt64())
 		}
 		these := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
-		err := maintain.Once(ctx, coll.Database(), func(ctx context.Context) error {
+		err := maintain.Once(ctx, scoped.On(coll), func(ctx context.Context) error {
 			if err := coll.FindOne(ctx, these).Err(); err != nil {
 				return err
 			}
@@ -137,7 +137,7 @@ func TestDoneBeforeAConflict(t *testing.T) {
 			result.Done += updated.MatchedCount
 			result.Skipped += 1 - updated.MatchedCount
 			if runs++; runs == 2 {
-				return maintain.Once(ctx, db, func(context.Context) error { return txn.Conflict("test") })
+				return maintain.Once(ctx, scoped.On(db.Collection("c")), func(context.Context) error { return txn.Conflict("test") })
 			}
 		}
 		return nil

@@ -69,7 +69,7 @@ func (o orphans) confirm(ctx context.Context, groups []bson.Raw) ([]mongopattern
 	if len(these) == 0 {
 		return never, nil
 	}
-	err := txn.Run(ctx, o.coll.Database(), func(ctx context.Context) (err error) {
+	err := txn.Run(ctx, o.coll, func(ctx context.Context) (err error) {
 		lost, err = o.among(ctx, these)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
 )
@@ -75,6 +76,15 @@ func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...option
 		return nil, err
 	}
 	return c.driver.Aggregate(ctx, pipeline, comment.Of(ctx).Aggregate.After(opts)...)
+}
+
+// AggregateGiven aggregates documents that the command holds, whatever the collection holds. It needs no right but to read
+// the collection, while the stage $documents needs the right to read the whole database. The stage $facet makes one document
+// of any collection, also of one that does not exist. Only a router that does not know the database returns nothing.
+func (c *Collection) AggregateGiven(ctx context.Context, docs bson.A, stages mongo.Pipeline, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
+	given := mongo.Pipeline{expr.D("$match", expr.D("_id", expr.Op("$in", bson.A{}))), expr.Op("$facet", expr.D("none", bson.A{expr.D("$limit", 1)})),
+		expr.Op("$project", expr.D("given", expr.Literal(docs))), expr.D("$unwind", "$given"), expr.D("$replaceRoot", expr.D("newRoot", "$given"))}
+	return c.In(nil).Aggregate(ctx, append(given, stages...), opts...)
 }
 
 func (c *Collection) CountDocuments(ctx context.Context, filter any, opts ...options.Lister[options.CountOptions]) (int64, error) {

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -84,7 +85,7 @@ func sessions(t *testing.T, test func(t *testing.T, ctx context.Context, p *prox
 			done := test(t, ctx, p, coll)
 			p.Break(nil)
 			// The session can be used again, at once, and ends what was left open. The call's own ends that behind it.
-			if err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
+			if err := txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
 				t.Error(err)
 			}
 			ctx, cancel := freed(t.Context())
@@ -126,7 +127,7 @@ func TestSwallowedCommit(t *testing.T) {
 			for within := time.Second; !met.Load() && within < time.Minute; within *= 2 { // a busy machine may need longer to come to the commit
 				start := time.Now()
 				ctx, cancel := test.end(parent, within)
-				err = txn.Run(ctx, coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+				err = txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 				cancel()
 				if took := time.Since(start); took > within+500*time.Millisecond+slack || took < within {
 					t.Errorf("returned after %v of %v", took, within)
@@ -149,7 +150,7 @@ func TestSwallowedAbort(t *testing.T) {
 			ctx, cancel := context.WithTimeout(parent, within)
 			defer cancel()
 			start := time.Now()
-			err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+			err := txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error {
 				long, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 				defer cancel()
 				if err := inc(long, coll, "a"); err != nil {
@@ -179,7 +180,7 @@ func TestUndecidedAbort(t *testing.T) {
 	}, func(t *testing.T, rule proxy.Rule) {
 		clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
 			p.Break(rule)
-			err := txn.Run(t.Context(), coll.Database(), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refusal) })
+			err := txn.Run(t.Context(), scoped.On(coll), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refusal) })
 			if !errors.Is(err, refusal) || !fault.Undone(err) {
 				t.Errorf("%v, not done: %v", err, fault.Undone(err))
 			}
@@ -213,7 +214,7 @@ func TestEndedByTheFunction(t *testing.T) {
 	}, func(t *testing.T, test ending) {
 		sessions(t, func(t *testing.T, ctx context.Context, p *proxy.Proxy, coll *mongo.Collection) int {
 			p.Break(test.rule)
-			err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+			err := txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error {
 				if err := inc(ctx, coll, "a"); err != nil {
 					return err
 				}
@@ -242,7 +243,7 @@ func TestKillAfterTheFence(t *testing.T) {
 	killed := make(chan bool, 1000)
 	p.Break(func(c proxy.Command) *proxy.Fault {
 		switch c.Name {
-		case "aggregate", "abortTransaction":
+		case "find", "abortTransaction":
 			return &proxy.SilentBefore
 		case "killSessions":
 			killed <- true
@@ -250,7 +251,7 @@ func TestKillAfterTheFence(t *testing.T) {
 		return nil
 	})
 	refusal := errors.New("refused")
-	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+	err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		_, err := db.Collection("c").InsertOne(ctx, bson.D{})
 		return cmp.Or(err, refusal)
 	})
@@ -284,7 +285,7 @@ func TestRefusedCommits(t *testing.T) {
 		for within := within; commits.Load() == 0 && within < time.Minute; within *= 2 { // a busy machine may need longer to come to the commit
 			ctx, cancel := context.WithTimeout(t.Context(), within)
 			start := time.Now()
-			err = txn.Run(ctx, db, func(ctx context.Context) error {
+			err = txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 				_, err := db.Collection("c").InsertOne(ctx, bson.D{})
 				return err
 			})
@@ -309,7 +310,7 @@ func TestUnknownRouter(t *testing.T) {
 	var db *mongo.Database
 	var broken sync.Once
 	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		if e.CommandName == "aggregate" { // of the fence; the next hello asks for the kind of server
+		if e.CommandName == "find" { // of the fence; the next hello asks for the kind of server
 			broken.Do(func() { mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"hello"}, Code: 1, Times: 1}) })
 		}
 		commands <- e.CommandName
@@ -319,7 +320,7 @@ func TestUnknownRouter(t *testing.T) {
 	t.Cleanup(func() { p.Break(nil) })
 	p.Break(proxy.Nth("abortTransaction", "", 0, proxy.CloseBefore))
 	refusal := errors.New("refused")
-	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+	err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		_, err := db.Collection("c").InsertOne(ctx, bson.D{})
 		return cmp.Or(err, refusal)
 	})
@@ -346,7 +347,7 @@ func TestCommitIsRepeated(t *testing.T) {
 		} {
 			p.Break(proxy.Nth("commitTransaction", "", 0, faults...))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+			err := txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 			cancel()
 			if err != nil {
 				t.Error(err)
@@ -396,7 +397,7 @@ func TestCommitWithoutAServerToRepeatIt(t *testing.T) {
 				}
 				return nil
 			})
-			err := txn.Run(patient(t), db, func(ctx context.Context) error { return inc(ctx, db.Collection("c"), "a") })
+			err := txn.Run(patient(t), scoped.On(db.Collection("c")), func(ctx context.Context) error { return inc(ctx, db.Collection("c"), "a") })
 			if err != nil || commits != 1 {
 				t.Errorf("%v, %d commits were refused", err, commits)
 			}
@@ -436,7 +437,7 @@ func TestTimeoutOfTheClient(t *testing.T) {
 			return nil
 		})
 		start, runs := time.Now(), 0
-		err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+		err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error {
 			runs++
 			return inc(ctx, coll, "a")
 		})
@@ -487,7 +488,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 			}
 			defer cancel()
 			for range 5 {
-				if err := txn.Run(ctx, db, func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+				if err := txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
 					t.Errorf("after %v: %v", time.Since(start), err)
 				}
 			}
@@ -507,7 +508,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	db, coll := counters(t)
 	run := func(ctx context.Context, err error) error {
-		return txn.Run(ctx, db, func(ctx context.Context) error {
+		return txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 			if err := inc(ctx, coll, "a"); err != nil {
 				return err
 			}
@@ -559,7 +560,7 @@ func TestLimit(t *testing.T) {
 		for short := 250 * time.Millisecond; short < time.Minute; short *= 2 { // a busy machine may need longer to come to the commit
 			txn.Limit(short)
 			start := time.Now()
-			err = txn.Run(t.Context(), db, func(ctx context.Context) error { return inc(ctx, coll, id) })
+			err = txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error { return inc(ctx, coll, id) })
 			if took := time.Since(start); took < short || took > short+500*time.Millisecond+slack {
 				t.Errorf("returned after %v of %v", took, short)
 			}
@@ -602,11 +603,11 @@ func TestLostAbort(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return txn.Run(mongo.NewSessionContext(ctx, session), coll.Database(), fails(coll))
+			return txn.Run(mongo.NewSessionContext(ctx, session), scoped.On(coll), fails(coll))
 		},
 		"an attempt that sends nothing": func(ctx context.Context, coll *mongo.Collection) error {
 			runs := 0
-			err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+			err := txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error {
 				if runs++; runs > 1 {
 					return nil
 				}
@@ -615,9 +616,9 @@ func TestLostAbort(t *testing.T) {
 			return cmp.Or(err, refused)
 		},
 		"a call that sends nothing": func(ctx context.Context, coll *mongo.Collection) error {
-			ctx, end := txn.Causal(ctx, coll.Database())
+			ctx, end := txn.Causal(ctx, scoped.On(coll))
 			defer end()
-			return errors.Join(txn.Run(ctx, coll.Database(), fails(coll)), txn.Run(ctx, coll.Database(), func(context.Context) error { return refused }))
+			return errors.Join(txn.Run(ctx, scoped.On(coll), fails(coll)), txn.Run(ctx, scoped.On(coll), func(context.Context) error { return refused }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -651,7 +652,7 @@ func TestEndBeforeTheDeadline(t *testing.T) {
 	defer end()
 	done := make(chan error, 1)
 	go func() {
-		done <- txn.Run(undated{parent}, db, func(ctx context.Context) error {
+		done <- txn.Run(undated{parent}, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 			_, err := db.Collection("c").InsertOne(ctx, bson.D{})
 			return err
 		})

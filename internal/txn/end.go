@@ -8,9 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // killBound bounds the kill of a transaction's session, as fenceBound its fence. fenceTry bounds each attempt, and there are
@@ -78,15 +78,14 @@ func (t *transaction) close(ctx context.Context) (closed <-chan struct{}) {
 // the driver closes the command's connection and sends the abort on another, where it can overtake the command.
 // The command then opens the transaction again, and its documents stay locked until
 // transactionLifetimeLimitSeconds. A later transaction of the same session prevents this: the server ends the
-// earlier one, refuses its late commands, and waits for its commit. The stage $documents reads no collection, so
-// a user who may read anything in the database may run it, and on MongoDB 7.0 one who may not, too. If no database is
-// known, or the server refuses the stage, fence gives up.
+// earlier one, refuses its late commands, and waits for its commit. It reads a collection that the transaction has used, as
+// its user may have no right on another. If none is known, or the user may not read it, fence gives up.
 func (t *transaction) fence(ctx context.Context) bool {
 	if t.session.TransactionRunning() {
 		t.forget() // the commit had no answer, and an abort could reach another router at the same time
 	}
-	db := t.db.Load()
-	if db == nil {
+	coll := t.coll.Load()
+	if coll == nil {
 		return false
 	}
 	pauses := pause.Between(10*time.Millisecond, fenceTry)
@@ -94,7 +93,7 @@ func (t *transaction) fence(ctx context.Context) bool {
 		if ctx.Err() != nil || t.start() != nil {
 			return false
 		}
-		answered, err := t.fenced(ctx, db)
+		answered, err := t.fenced(ctx, coll)
 		if answered {
 			return true
 		}
@@ -109,16 +108,15 @@ func (t *transaction) fence(ctx context.Context) bool {
 }
 
 // fenced begins a transaction and aborts it. It reports whether both were answered, and the error of the begin.
-func (t *transaction) fenced(ctx context.Context, db *mongo.Database) (answered bool, err error) {
+func (t *transaction) fenced(ctx context.Context, coll *scoped.Collection) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fenceTry)
 	defer cancel()
 	inside := mongo.NewSessionContext(ctx, t.session)
-	c, err := comment.Aggregate(inside, db, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
-	if err != nil {
+	nothing := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
+	if err := coll.FindOne(inside, nothing).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
 		t.forget() // the next one ends what may be open
 		return false, err
 	}
-	_ = c.Close(inside)
 	return t.abort(ctx, fenceTry), nil
 }
 

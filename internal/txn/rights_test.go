@@ -1,6 +1,7 @@
 package txn_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -10,31 +11,41 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// A user who may write in one database only gives up during a command of a transaction, and the command comes late.
-// The transaction is ended with few commands: on a database that a call named, or else by the end of its session.
+// A user who may write in one database or collection only gives up during a command of a transaction, and the command comes late.
+// The transaction is ended with few commands: by a read of a collection that a call named, or else by the end of its session.
 func TestFewRights(t *testing.T) {
 	server := testkit.Authenticate(t)
 	server.User(t, "writer", "readWrite", "shop")
+	testkit.OK(t, server.Root.Database("admin").RunCommand(t.Context(), testkit.D("createRole", "collection", "roles", bson.A{}, "privileges", bson.A{
+		testkit.D("resource", testkit.D("db", "shop", "collection", "c"), "actions", bson.A{"find", "insert"})})).Err())
+	server.User(t, "inserter", "collection", "admin")
 	type fn = func(ctx context.Context) error
 	for name, test := range map[string]struct {
 		run     func(ctx context.Context, client *mongo.Client, insert fn) error
+		user    string // default writer
 		fences  int
 		refused bool // are the fences: MongoDB 7.0 allows them without the right
 		killed  bool
 	}{
 		"named": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
-			return txn.Run(ctx, client.Database("shop"), insert)
+			return txn.Run(ctx, scoped.On(client.Database("shop").Collection("c")), insert)
 		}, fences: 1},
+		"named, with rights on the collection alone": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
+			return txn.Run(ctx, scoped.On(client.Database("shop").Collection("c")), insert)
+		}, user: "inserter", fences: 1},
 		"named by a call": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
-			return txn.RunOf(ctx, client, func(ctx context.Context) error { return txn.Run(ctx, client.Database("shop"), insert) })
+			return txn.RunOf(ctx, client, func(ctx context.Context) error {
+				return txn.Run(ctx, scoped.On(client.Database("shop").Collection("c")), insert)
+			})
 		}, fences: 1},
 		"named by a session": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
-			ctx, end := txn.Causal(ctx, client.Database("shop"))
+			ctx, end := txn.Causal(ctx, scoped.On(client.Database("shop").Collection("c")))
 			defer end()
 			return txn.RunOf(ctx, client, insert)
 		}, fences: 1},
@@ -42,24 +53,24 @@ func TestFewRights(t *testing.T) {
 		"named after a call of another client": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
 			return txn.RunOf(ctx, client, func(ctx context.Context) error {
 				apart := mongo.NewSessionContext(ctx, nil)
-				if err := txn.Run(apart, server.Root.Database("shop"), func(context.Context) error { return nil }); err != nil {
+				if err := txn.Run(apart, scoped.On(server.Root.Database("shop").Collection("c")), func(context.Context) error { return nil }); err != nil {
 					return err
 				}
-				return txn.Run(ctx, client.Database("shop"), insert)
+				return txn.Run(ctx, scoped.On(client.Database("shop").Collection("c")), insert)
 			})
 		}, fences: 1},
 		"not allowed": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
-			return txn.Run(ctx, client.Database("other"), insert)
+			return txn.Run(ctx, scoped.On(client.Database("other").Collection("c")), insert)
 		}, fences: 1, refused: true, killed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			commands := make(chan string, 1000)
 			p := proxy.New(t, server.URI)
 			if test.refused {
-				p.Break(proxy.Each("aggregate", proxy.Refuse(proxy.Unauthorized)))
+				p.Break(proxy.Each("find", proxy.Refuse(proxy.Unauthorized)))
 			}
 			opts := options.Client().SetHosts(p.Options().Hosts).SetAppName(t.Name())
-			client := server.As(t, "writer", opts.SetMonitor(&event.CommandMonitor{
+			client := server.As(t, cmp.Or(test.user, "writer"), opts.SetMonitor(&event.CommandMonitor{
 				Started: func(_ context.Context, e *event.CommandStartedEvent) { commands <- e.CommandName }}))
 			const block = 600 * time.Millisecond
 			testkit.OK(t, server.Root.Database("admin").RunCommand(t.Context(), bson.D{{Key: "configureFailPoint", Value: "failCommand"},
@@ -84,8 +95,8 @@ func TestFewRights(t *testing.T) {
 					t.Fatalf("not ended: %v", sent)
 				}
 			}
-			if sent["aggregate"] != test.fences || (sent["killSessions"] == 1) != test.killed || sent["abortTransaction"] > tries+1 {
-				t.Errorf("%d tries sent %v, want %d aggregate, killSessions %v", tries, sent, test.fences, test.killed)
+			if sent["find"] != test.fences || (sent["killSessions"] == 1) != test.killed || sent["abortTransaction"] > tries+1 {
+				t.Errorf("%d tries sent %v, want %d find, killSessions %v", tries, sent, test.fences, test.killed)
 			}
 			if !test.killed {
 				ctx, cancel := freed(t.Context())

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 // Causal gives ctx a session, unless it has one, in which each operation and transaction sees everything that earlier
@@ -12,11 +14,12 @@ import (
 //
 // end ends the session. If a transaction may still be open, end aborts it in the background, as Run does on a session of
 // its own. Without that, the server would keep it open until transactionLifetimeLimitSeconds.
-func Causal(ctx context.Context, db *mongo.Database) (in context.Context, end func()) {
+func Causal(ctx context.Context, coll *scoped.Collection) (in context.Context, end func()) {
 	if peekSession(ctx) != nil {
 		return ctx, func() {}
 	}
-	session, err := db.Client().StartSession()
+	client := coll.Database().Client()
+	session, err := client.StartSession()
 	if err != nil { // the client is closed, and the operations return that error
 		return ctx, func() {}
 	}
@@ -27,8 +30,8 @@ func Causal(ctx context.Context, db *mongo.Database) (in context.Context, end fu
 			session.EndSession(context.WithoutCancel(ctx))
 			return
 		}
-		t := &transaction{client: db.Client(), session: session}
-		t.db.Store(db)
+		t := &transaction{client: client, session: session}
+		t.coll.Store(coll)
 		t.close(ctx)
 	}
 }

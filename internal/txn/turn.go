@@ -16,7 +16,7 @@ import (
 // RunInTurn is Run for a function that writes to one document first, and that other calls of this process may run for the
 // same document at the same time. They wait for each other, see InTurn.
 func RunInTurn(ctx context.Context, coll *scoped.Collection, id bson.RawValue, fn func(ctx context.Context) error) error {
-	return Run(ctx, coll.Database(), func(ctx context.Context) error {
+	return Run(ctx, coll, func(ctx context.Context) error {
 		if _, err := InTurn(ctx, coll, id); err != nil {
 			return err
 		}

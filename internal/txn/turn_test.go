@@ -53,13 +53,13 @@ func TestWaitsForItsTurn(t *testing.T) {
 	sent := mongotest.Record(t, db, func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)
-		err = txn.Run(ctx, db, write)
+		err = txn.Run(ctx, scoped.On(db.Collection("c")), write)
 	})
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "others of this process") || !fault.Undone(err) || len(sent) > 0 {
 		t.Errorf("sent %v, %v", sent.Names(), err)
 	}
 	other.End()
-	if err := txn.Run(t.Context(), db, write); err != nil || value(t, coll, "a") != 1 || !free(coll) {
+	if err := txn.Run(t.Context(), scoped.On(db.Collection("c")), write); err != nil || value(t, coll, "a") != 1 || !free(coll) {
 		t.Errorf("%v, the turn is free: %v", err, free(coll))
 	}
 }
@@ -90,7 +90,7 @@ func TestWaitsBeforeItRunsAgain(t *testing.T) {
 	defer other.End()
 	ctx, cancel := context.WithCancel(t.Context())
 	runs := 0
-	err := txn.Run(ctx, db, func(ctx context.Context) error {
+	err := txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		if err := inc(ctx, coll, "b"); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func TestWaitsBeforeItRunsAgain(t *testing.T) {
 func TestKeepsItsTurn(t *testing.T) {
 	db, coll := counters(t)
 	refused, runs := errors.New("refused"), 0
-	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+	err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		if runs++; runs > 1 && free(coll) {
 			t.Error("another call could be first")
 		}
@@ -138,7 +138,7 @@ func TestTurnOfALostCommit(t *testing.T) {
 	p.Break(proxy.Each("commitTransaction", lost))
 	ended := make(chan error)
 	go func() {
-		ended <- txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+		ended <- txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error {
 			if err := inTurn(ctx, coll); err != nil {
 				return err
 			}

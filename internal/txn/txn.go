@@ -20,6 +20,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/turn"
 )
 
@@ -28,7 +29,7 @@ import (
 var limit = 120 * time.Second // a test shortens it
 
 // Run calls fn in a transaction with snapshot reads from the primary and
-// majority writes. db is one that fn uses: its user may have no rights on another.
+// majority writes. coll is one that fn uses: the client's user may have no rights on another.
 //
 // If ctx carries a running transaction, fn joins it, and its error is returned with its labels, so that the
 // owner of the transaction can retry. Otherwise Run starts a transaction, on the session of ctx or on a new
@@ -47,27 +48,28 @@ var limit = 120 * time.Second // a test shortens it
 // Run returns at most half a second after ctx ends, even if a commit or an abort is not answered: the
 // driver would wait without end. Its error is marked by package fault to say whether the transaction is
 // committed.
-func Run(ctx context.Context, db *mongo.Database, fn func(ctx context.Context) error) error {
-	if t, ok := ctx.Value(startedKey{}).(*transaction); ok && t.client == db.Client() {
-		t.db.CompareAndSwap(nil, db)
+func Run(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Context) error) error {
+	client := coll.Database().Client()
+	if t, ok := ctx.Value(startedKey{}).(*transaction); ok && t.client == client {
+		t.coll.CompareAndSwap(nil, coll)
 	}
-	return run(ctx, db.Client(), db, fn)
+	return run(ctx, client, coll, fn)
 }
 
-// RunOf is Run for a function whose databases are not known: the first call of this package that joins its
+// RunOf is Run for a function whose collections are not known: the first call of this package that joins its
 // transaction names one.
 func RunOf(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
 	return run(ctx, client, nil, fn)
 }
 
-func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(ctx context.Context) error) error {
+func run(ctx context.Context, client *mongo.Client, coll *scoped.Collection, fn func(ctx context.Context) error) error {
 	if Running(ctx) {
 		return fault.Unknown(unsupported(fn(ctx))) // until whoever began it commits
 	}
 	if err := ctx.Err(); err != nil {
 		return fault.NotDone(err)
 	}
-	t, err := transactionOf(ctx, client, db)
+	t, err := transactionOf(ctx, client, coll)
 	if err != nil {
 		return fault.NotDone(err)
 	}
@@ -83,7 +85,7 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 // A transaction is all attempts of one Run: they use one session, and each has a new number.
 type transaction struct {
 	client        *mongo.Client
-	db            atomic.Pointer[mongo.Database] // one that it has used; nil if none is known
+	coll          atomic.Pointer[scoped.Collection] // one that it has used; nil if none is known
 	session       *mongo.Session
 	ownSession    bool // nobody else uses the session
 	lent          *lent
@@ -100,9 +102,9 @@ type transaction struct {
 type startedKey struct{}
 
 // transactionOf returns a transaction in the session of ctx, or in a new one.
-func transactionOf(ctx context.Context, client *mongo.Client, db *mongo.Database) (t *transaction, err error) {
+func transactionOf(ctx context.Context, client *mongo.Client, coll *scoped.Collection) (t *transaction, err error) {
 	t = &transaction{client: client, session: mongo.SessionFromContext(ctx)}
-	t.db.Store(db)
+	t.coll.Store(coll)
 	_, dated := ctx.Deadline()
 	t.clientTimeout = !dated
 	if t.session == nil {

@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -51,7 +52,7 @@ func counters(t *testing.T) (*mongo.Database, *mongo.Collection) {
 func TestCommitsAllOrNothing(t *testing.T) {
 	db, coll := counters(t)
 	cmds := mongotest.Record(t, db, func() {
-		err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+		err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error {
 			if !txn.Running(ctx) {
 				t.Error("no transaction running")
 			}
@@ -69,7 +70,7 @@ func TestCommitsAllOrNothing(t *testing.T) {
 		t.Errorf("last command %s with write concern %q", last.Name, w)
 	}
 	boom := errors.New("boom")
-	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+	err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		if err := inc(ctx, coll, "a"); err != nil {
 			return err
 		}
@@ -89,13 +90,13 @@ func TestUnusedTransaction(t *testing.T) {
 	refused := errors.New("refused")
 	var err error
 	sent := mongotest.Record(t, db, func() {
-		err = txn.Run(t.Context(), db, func(context.Context) error { return refused })
+		err = txn.Run(t.Context(), scoped.On(db.Collection("c")), func(context.Context) error { return refused })
 	})
 	if !errors.Is(err, refused) || !fault.Undone(err) || len(sent) > 0 {
 		t.Errorf("sent %v, %v", sent.Names(), err)
 	}
 	sent = mongotest.Record(t, db, func() {
-		err = txn.Run(t.Context(), db, func(ctx context.Context) error { return errors.Join(inc(ctx, coll, "a"), refused) })
+		err = txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error { return errors.Join(inc(ctx, coll, "a"), refused) })
 	})
 	if names := sent.Names(); !errors.Is(err, refused) || !slices.Equal(names, []string{"update", "abortTransaction"}) {
 		t.Errorf("sent %v, %v", names, err)
@@ -109,7 +110,7 @@ func TestAbortInASessionOfTheCaller(t *testing.T) {
 	refused := errors.New("refused")
 	for name, run := range map[string]func(outer context.Context) error{
 		"round the context": func(outer context.Context) error {
-			return txn.Run(outer, db, func(context.Context) error { return errors.Join(inc(outer, coll, "a"), refused) })
+			return txn.Run(outer, scoped.On(db.Collection("c")), func(context.Context) error { return errors.Join(inc(outer, coll, "a"), refused) })
 		},
 		"another client": func(outer context.Context) error {
 			return txn.RunOf(outer, mongotest.Database(t).Client(), func(ctx context.Context) error { return errors.Join(inc(ctx, coll, "a"), refused) })
@@ -142,7 +143,7 @@ func TestJoinsTheTransactionOfTheContext(t *testing.T) {
 	if err := session.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := txn.Run(ctx, db, func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+	if err := txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
 		t.Fatal(err)
 	}
 	if !txn.Running(ctx) {
@@ -155,7 +156,7 @@ func TestJoinsTheTransactionOfTheContext(t *testing.T) {
 		t.Errorf("counter %d after abort", n)
 	}
 	// A session without a transaction is used for one.
-	err = txn.Run(ctx, db, func(inner context.Context) error {
+	err = txn.Run(ctx, scoped.On(db.Collection("c")), func(inner context.Context) error {
 		if mongo.SessionFromContext(inner) != session {
 			t.Error("another session than the context's")
 		}
@@ -173,7 +174,7 @@ func TestConflictingWritersAllGetThrough(t *testing.T) {
 	for range writers {
 		group.Go(func() {
 			for range each {
-				err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+				err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error {
 					return errors.Join(inc(ctx, coll, "a"), inc(ctx, coll, "b"))
 				})
 				if err != nil {
@@ -191,7 +192,7 @@ func TestConflictingWritersAllGetThrough(t *testing.T) {
 // The client's read preference is for reads outside of transactions.
 func TestReadsFromThePrimary(t *testing.T) {
 	db := mongotest.Database(t, options.Client().SetReadPreference(readpref.SecondaryPreferred()))
-	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+	err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		err := db.Collection("c").FindOne(ctx, bson.D{}).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
@@ -207,7 +208,7 @@ func TestReadsFromThePrimary(t *testing.T) {
 func TestRetriesUnlabelledConflicts(t *testing.T) {
 	db, _ := counters(t)
 	runs := 0
-	err := txn.Run(t.Context(), db, func(context.Context) error {
+	err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(context.Context) error {
 		if runs++; runs < 3 {
 			return fmt.Errorf("update: %w", mongo.CommandError{Code: []int32{112, 290}[runs-1]}) // a conflict, the end of a slow transaction
 		}
@@ -217,7 +218,7 @@ func TestRetriesUnlabelledConflicts(t *testing.T) {
 		t.Errorf("%d runs, %v", runs, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = txn.Run(ctx, db, func(context.Context) error {
+	err = txn.Run(ctx, scoped.On(db.Collection("c")), func(context.Context) error {
 		cancel()
 		return mongo.CommandError{Code: 112}
 	})
@@ -228,7 +229,7 @@ func TestRetriesUnlabelledConflicts(t *testing.T) {
 
 func TestStandalone(t *testing.T) {
 	db, _ := counters(t)
-	err := txn.Run(t.Context(), db, func(context.Context) error {
+	err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(context.Context) error {
 		return mongo.CommandError{Code: 20, Message: "Transaction numbers are only allowed on a replica set member or mongos"}
 	})
 	if !errors.Is(err, fault.ErrTransactionsUnsupported) {
@@ -248,7 +249,7 @@ func TestConflictRunsAgain(t *testing.T) {
 		}
 		return nil
 	}
-	if err := txn.Run(t.Context(), db, guarded); err != nil {
+	if err := txn.Run(t.Context(), scoped.On(db.Collection("c")), guarded); err != nil {
 		t.Fatal(err)
 	}
 	if n := value(t, coll, "a"); runs != 3 || n != 1 {
@@ -262,7 +263,7 @@ func TestLooksAtTheContextFirst(t *testing.T) {
 	db, coll := counters(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	runs := 0
-	err := txn.Run(ctx, db, func(ctx context.Context) error {
+	err := txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		runs++
 		if err := inc(ctx, coll, "a"); err != nil {
 			return err
@@ -299,7 +300,7 @@ func TestEndedContextNamesTheConflict(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err = txn.Run(ctx, db, func(ctx context.Context) error {
+	err = txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		err := inc(ctx, coll, "a")
 		if err != nil {
 			cancel()
@@ -321,7 +322,7 @@ func TestEndedContextNamesTheConflict(t *testing.T) {
 func TestRetriesSerializationFailures(t *testing.T) {
 	db, _ := counters(t)
 	runs := 0
-	err := txn.Run(t.Context(), db, func(context.Context) error {
+	err := txn.Run(t.Context(), scoped.On(db.Collection("c")), func(context.Context) error {
 		if runs++; runs < 3 {
 			return mongo.CommandError{Code: 1, Message: "could not serialize access due to concurrent update"}
 		}
@@ -346,7 +347,7 @@ func TestDeadlinesLeaveNothingOpen(t *testing.T) {
 		group.Go(func() {
 			for i := range 60 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%40)*400*time.Microsecond)
-				_ = txn.Run(ctx, db, func(ctx context.Context) error {
+				_ = txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 					_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1000*g + i}})
 					return err
 				})
@@ -386,7 +387,7 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 	}
 	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: started}))
 	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"commitTransaction"}, Code: 50, Labels: []string{"UnknownTransactionCommitResult"}})
-	err := txn.Run(ctx, db, func(ctx context.Context) error {
+	err := txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		_, err := db.Collection("c").InsertOne(ctx, bson.D{{Key: "_id", Value: 1}})
 		return err
 	})
@@ -407,7 +408,7 @@ func TestNoServerIsNoConflict(t *testing.T) {
 	}
 	defer func() { _ = client.Disconnect(context.Background()) }()
 	db, selections := client.Database("none"), 0
-	err = txn.Run(ctx, db, func(ctx context.Context) error {
+	err = txn.Run(ctx, scoped.On(db.Collection("c")), func(ctx context.Context) error {
 		_, err := db.Collection("c").InsertOne(ctx, bson.D{})
 		if txn.Conflicted(err) {
 			t.Errorf("a conflict: %#v", err)
@@ -440,7 +441,7 @@ func TestLoginsCut(t *testing.T) {
 					broken = true
 					return &proxy.CloseBefore
 				})
-				if err := txn.Run(patient(t), coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+				if err := txn.Run(patient(t), scoped.On(coll), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
 					t.Errorf("%T %v", err, err)
 				}
 				p.HangUp(login, 0)
@@ -477,7 +478,7 @@ func TestLoginCutForOthers(t *testing.T) {
 	var group sync.WaitGroup
 	for range waiting {
 		group.Go(func() {
-			err := txn.Run(patient(t), coll.Database(), func(ctx context.Context) error { return testkit.ErrorOf(coll.InsertOne(ctx, bson.D{})) })
+			err := txn.Run(patient(t), scoped.On(coll), func(ctx context.Context) error { return testkit.ErrorOf(coll.InsertOne(ctx, bson.D{})) })
 			if err != nil {
 				t.Errorf("%T %v", err, err)
 			}
@@ -511,7 +512,7 @@ func TestCommitNotSure(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Break(proxy.Nth("commitTransaction", "", 0, proxy.NotSure, proxy.NotSure))
-	if err := txn.Run(patient(t), coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+	if err := txn.Run(patient(t), scoped.On(coll), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
 		t.Errorf("%T %v", err, err)
 	}
 	if n := value(t, coll, "a"); n != 1 {
@@ -528,7 +529,7 @@ func TestCommandElsewhere(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	runs := 0
-	err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+	err := txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error {
 		runs++
 		short, cancel := context.WithTimeout(mongo.NewSessionContext(ctx, nil), 200*time.Millisecond)
 		defer cancel()

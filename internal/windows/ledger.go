@@ -296,7 +296,7 @@ func (l *ledger) release() {
 // Cost: 1 round trip, and the commit.
 func (l *ledger) enter(ctx context.Context, entries []entry, store func(ctx context.Context) error) error {
 	changed := l.with(entries)
-	err := maintain.Once(ctx, l.coll.Database(), func(ctx context.Context) error {
+	err := maintain.Once(ctx, l.coll, func(ctx context.Context) error {
 		if err := l.write(ctx, changed); err != nil {
 			return err
 		}

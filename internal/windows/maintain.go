@@ -58,7 +58,7 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *scoped.Col
 
 // move brings documents to target and deletes them, in a transaction.
 func (f *Frame) move(ctx context.Context, target *scoped.Collection, found []bson.Raw, arrive Arrive) (moved int, err error) {
-	err = txn.Run(ctx, f.Coll.Database(), func(ctx context.Context) (err error) {
+	err = txn.Run(ctx, f.Coll, func(ctx context.Context) (err error) {
 		moved, err = f.moveIn(ctx, target, found, arrive)
 		return err
 	})

@@ -5,8 +5,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
 var expressions = []row{
@@ -96,17 +98,17 @@ var expressions = []row{
 			top := expr.Op("$topN", expr.D("n", 2, "sortBy", expr.D("v", -1), "output", "$_id"))
 			return s.grouped(top, expr.D("_id", 1, "v", 9), expr.D("_id", 2), expr.D("_id", 3, "v", 5))
 		}},
-	{"$documents of a database, sorted by a collation", `["a", "B", "c"]`, "paging",
+	{"documents that the command holds, on a collection that does not exist, sorted by a collation", `["a", "B", "c"]`, "internal/scoped paging",
 		func(s *server) any {
 			rows := bson.A{expr.D("v", "B"), expr.D("v", "c"), expr.D("v", "a")}
-			raw, err := s.run("aggregate", 1, "pipeline", bson.A{expr.Op("$documents", expr.Literal(rows)), expr.Op("$sort", expr.D("v", 1))},
-				"cursor", bson.D{}, "collation", expr.D("locale", "en", "strength", 2))
+			cursor, err := scoped.On(s.db.Collection("none")).AggregateGiven(s.t.Context(), rows, mongo.Pipeline{expr.Op("$sort", expr.D("v", 1))},
+				options.Aggregate().SetCollation(&options.Collation{Locale: "en", Strength: 2}))
 			if err != nil {
 				return err
 			}
 			out := bson.A{}
-			for _, v := range values(raw, "cursor", "firstBatch") {
-				out = append(out, v.Document().Lookup("v"))
+			for cursor.Next(s.t.Context()) {
+				out = append(out, cursor.Current.Lookup("v").StringValue())
 			}
 			return out
 		}},
