@@ -47,7 +47,7 @@
 //	EnsureIndexes(ctx) error                     // creates what is missing, drops nothing
 //	ShardKey() map[string]bson.D                 // recommended, by collection name: Shard applies it
 //	Check(ctx, *Work) iter.Seq2[Problem, error]  // what is inconsistent
-//	Repair(ctx, *Work) (Result, error)           // safe beside live writes
+//	Repair(ctx, *Work) (Result, error)           // safe during live writes
 //	Adopt(ctx, …, *Work) (Result, error)         // from the plain schema, resumable
 //
 // Adopt converts documents in place. In bucket and series it reads another collection, which it does not change.
@@ -84,16 +84,16 @@
 //   - A ledger is a collection in which Adopt of bucket and series notes what it has copied.
 //   - A series is what one source measures, a window is a period of a series, and a bucket is a document with the
 //     measurements of a window.
-//   - "Left alone" means not changed, and "beside" means at the same time as.
+//   - "Left alone" means not changed.
 //
 // # Transactions and failures
 //
-// The packages need MongoDB 6.0 or later. A call that must change several documents together uses a
-// transaction, which needs a replica set or a sharded cluster. On a standalone server such a call returns
-// [ErrTransactionsUnsupported]. Every call joins the transaction in its context, such as that of [Transact].
-// After an error from a call that writes, abort your transaction. If you begin a transaction with the
-// driver, give it read concern snapshot, as Transact does. With another read concern, calls on a sharded
-// cluster can miss documents that move to another shard.
+// The packages need MongoDB 6.0 or later. A call that must change several documents together uses a transaction, which needs
+// a replica set or a sharded cluster. On a standalone server such a call returns [ErrTransactionsUnsupported]. A call joins
+// the transaction in its context, such as that of [Transact]. Exceptions: Add, Flush and Close of approx write outside it,
+// and on shards before MongoDB 8.0 the server refuses the calls that docs/shards.csv marks with no. After an error from a
+// call that writes, abort your transaction. If you begin a transaction with the driver, give it read concern snapshot, as
+// Transact does. With another read concern, calls on a sharded cluster can miss documents that move to another shard.
 //
 // Give the context of each request a deadline, because it bounds a transaction as a whole. Without a deadline a
 // transaction has 120 s, and the client's Timeout bounds only its single commands.

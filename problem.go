@@ -102,7 +102,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 // Checker is implemented by every helper that stores data twice or derives it.
 type Checker interface {
 	// Check yields the inconsistencies of the documents that work selects; nil selects all. It is safe
-	// beside live writes: it does not report differences that exist only while a write is in progress.
+	// during live writes: it does not report differences that exist only while a write is in progress.
 	Check(ctx context.Context, work *Work) iter.Seq2[Problem, error]
 }
 

@@ -29,7 +29,7 @@ func (r *Report) Text(w io.Writer) error {
 		f.text(&b)
 	}
 	if len(r.Findings) > 0 {
-		b.WriteString("\nTimes of other data, which promise nothing for this, are in docs/benchmarks.md.\n")
+		b.WriteString("\ndocs/benchmarks.md has timings on other data; yours will differ.\n")
 	}
 	if len(r.Shapes) > 0 {
 		b.WriteString("\nQueries that get slower with the data:\n")

@@ -122,7 +122,7 @@
 //
 // # Concurrency
 //
-// All calls may run in any number of processes, at the same time, and beside programs that know
+// All calls may run in any number of processes, at the same time, and while programs run that know
 // nothing of this package. Two Moves at once need no lock, because each document is moved by one of
 // them and Skipped by the other. A process can be killed at any moment. The server then ends its
 // transaction and releases its documents after transactionLifetimeLimitSeconds, by default 60.

@@ -127,7 +127,7 @@
 // # Adoption and maintenance
 //
 // [Attributes.Adopt] turns fields into entries, and [Attributes.Unadopt] turns them back. Both work in bounded
-// batches, beside live writes, and change each document in one update:
+// batches, during live writes, and change each document in one update:
 //
 //	result, err := releases.Adopt(ctx, []attribute.Column{
 //		{Path: "release_US", Key: "USA"},

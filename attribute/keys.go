@@ -16,7 +16,7 @@ import (
 )
 
 // RenameKey changes the key of the entries with key from, with any qualifier, to the key to, in all
-// documents that work selects. It can be stopped and run again, beside live writes. Skipped counts
+// documents that work selects. It can be stopped and run again, during live writes. Skipped counts
 // documents that were not changed because an entry with key to has the same qualifier, because
 // ArrayField is not an array, or because somebody changed or deleted them meanwhile. In the first
 // two cases they still have the key from, so find them with Exists.
@@ -44,7 +44,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 }
 
 // RemoveKey removes the entries with this key, with any qualifier, from all documents that work
-// selects. It can be stopped and run again, beside live writes.
+// selects. It can be stopped and run again, during live writes.
 //
 // Cost: that of RenameKey.
 func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

@@ -105,7 +105,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 	return maintain.Chain(append(all, maintain.Absent(ctx, c.source, work, "extref", slices.Compact(copied)...))...)
 }
 
-// Repair propagates the sources of copies that Check finds wrong, beside live writes. It can be
+// Repair propagates the sources of copies that Check finds wrong, during live writes. It can be
 // stopped and run again. Result.Done counts the documents written. Remaining counts the problems
 // that it leaves, which are NoVersion, Dangling and Malformed. Documents that the server refuses to
 // write are Failed and named. Work.Filter selects sources, as in Check.

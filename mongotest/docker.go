@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	dockerImage  = "mongo:7.0" // the newest series that docs/compatibility.md names as run
+	dockerImage  = "mongo:7.0" // the newest series of which docs/compatibility.md names a build as run; the image itself is not tried yet
 	containerKey = "/data/configdb/key"
 
 	engineBound    = 3 * time.Second  // for an engine to answer

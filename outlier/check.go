@@ -248,7 +248,7 @@ func (c *core) strays() maintain.Scan {
 }
 
 // Repair repairs what Check finds. If work has no filter, it deletes orphans. It brings every other
-// list with a problem into form as Adopt does. Each list is a transaction of its own, beside live
+// list with a problem into form as Adopt does. Each list is a transaction of its own, during live
 // writes. Done counts lists, and Remaining those whose field is not an array and those that are Unclear.
 //
 // Cost: that of Check, and for each list with a problem 4 round trips, the parent written twice.
@@ -375,7 +375,7 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // If the parent counts more than are there, elements are lost, and the list is Remaining until Repair, or until
 // you correct the number of one that is Unclear.
 //
-// Each list is changed in a transaction of its own, beside live writes. A list in form is not
+// Each list is changed in a transaction of its own, during live writes. A list in form is not
 // selected again, with one exception: an outlier of few but large elements is Done each time,
 // because its parent does not show the size of the overflow documents. Writers that do not know the
 // pattern may still push into outliers; run Adopt again when they have stopped. Duplicates in lists

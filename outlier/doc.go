@@ -119,7 +119,7 @@
 // # Adoption and maintenance
 //
 // [Lists.Adopt] brings existing data into this form. It takes arrays of any length, outliers that other
-// code has written, and lists of this package whose bounds have changed. It runs beside live writes,
+// code has written, and lists of this package whose bounds have changed. It runs during live writes,
 // and can be stopped and run again. Arrays within the bounds need no adoption. Until a list that other
 // code has flagged as an outlier is adopted, every call but Delete refuses it with
 // [mongopatterns.ErrNotAdopted] and writes nothing.

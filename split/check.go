@@ -125,7 +125,7 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 }
 
 // Repair moves cold fields out of hot documents and inserts missing cold documents, each batch
-// in a transaction, beside live writes. Work.Filter selects hot documents. Remaining counts
+// in a transaction, during live writes. Work.Filter selects hot documents. Remaining counts
 // those with fields InBoth, unless Options.Prefer says which to keep.
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
@@ -141,7 +141,7 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) 
 }
 
 // Adopt splits an existing collection, which becomes the hot one. The cold fields of its documents
-// move to the cold collection, each batch in a transaction, beside live writes. Every document gets
+// move to the cold collection, each batch in a transaction, during live writes. Every document gets
 // a cold one. Work.Filter selects hot documents. Adopt can be stopped and run again, also to take
 // up what old programs have written to the hot collection since.
 //

@@ -82,7 +82,7 @@
 // # Adoption and maintenance
 //
 // [Split.Adopt] splits an existing collection, which becomes the hot one, and moves its cold fields to the
-// cold collection. It runs beside programs that already use this package. Until a document is split, Get and
+// cold collection. It may run while programs already use this package. Until a document is split, Get and
 // JoinPipeline read its cold fields from the hot document, Update moves them first, and GetCold returns
 // [mongopatterns.ErrNotFound]. All programs that use this package must have the same cold fields before one of
 // them adopts. To make another field cold later, give all programs the new cold fields, and then run Adopt

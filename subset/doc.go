@@ -131,8 +131,8 @@
 // # Adoption and maintenance
 //
 // [Subset.Adopt] brings existing data into this form. It takes parents without kept items, and parents
-// that hold all their items in the array, and also stores these items in the collection. It runs beside
-// programs that use this package, and beside old programs that push to the array.
+// that hold all their items in the array, and also stores these items in the collection. It may run
+// while programs use this package, and while old programs push to the array.
 //
 // Nothing is dropped that is stored nowhere else. An item that an old program has pushed stays in the
 // array, but is neither counted nor yielded by All until its parent is adopted again: by Adopt, or by a

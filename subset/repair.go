@@ -18,7 +18,7 @@ import (
 )
 
 // Repair rebuilds parents in which Check finds problems from their items, each batch in a
-// transaction, beside live writes. It takes the collection as the truth, so it undoes what somebody
+// transaction, during live writes. It takes the collection as the truth, so it undoes what somebody
 // has edited in an array or pulled from it. Work.Filter selects parents. A parent that is
 // NotAdopted is left alone and counted as Remaining, a Malformed one as Failed. Run Repair after
 // changing N, Sort, Fields, Filter, CountField or Values, once all writers have the new options.

@@ -27,7 +27,7 @@ import (
 
 var adoptCases = []benchmark{
 	{"adopt", "measurements", "Measurements of 100 series in turn, a document each, taken into series and buckets, with a ledger of what was taken, against a copy by hand in batches of 1,000 and against reading them alone. All writes are acknowledged by the majority.", adoptMeasurements},
-	{"adopt", "documents", "Existing collections brought into the form of a package, beside live writes, against the update that one would write by hand for a collection that nobody else writes. All writes are acknowledged by the majority.", adoptDocuments},
+	{"adopt", "documents", "Existing collections brought into the form of a package, during live writes, against the update that one would write by hand for a collection that nobody else writes. All writes are acknowledged by the majority.", adoptDocuments},
 }
 
 // adoption is an Adopt of n things beside the same by hand, each in a database of its own.

@@ -92,7 +92,7 @@ func sampleReport() *report {
 	b.goal("documents", "slots", 0.001)
 	b.because("documents", "slots", "Slots <are> ten.")
 	return &report{
-		Run: runInfo{Date: "2026-01-02", Engine: "mongodb 6.0.5", Scale: "small", Seed: 1, OS: "linux amd64", Cores: 2, Memory: 8, Go: "go1.25"},
+		Run: runInfo{Date: "2026-01-02", Engine: "mongodb 6.0.5", Scale: "small", Seed: 1, OS: "linux amd64", Cores: 2, Memory: 8, Go: "go1.25", Code: "v0.1.0"},
 		Cases: []caseResult{
 			{Pattern: "paging", Case: "by depth", About: "Pages.", Seconds: 2, Results: b.results},
 			{Pattern: "tree", Case: "move", About: "Moves.", Error: "no <server>"},
@@ -178,7 +178,7 @@ func TestPages(t *testing.T) {
 		"| by _id, after 0, keys examined | **skip** | 20 |  |\n|  | token | 21 | 1.05 |\n",
 		"| slots: by depth, documents | plain | **1/100** | ≤ 1/1000 |",
 		"  Over the goal: slots, documents. Slots &lt;are> ten.\n",
-		"Measured on 2026-01-02: mongodb 6.0.5, 2 cores, 8 GB memory, linux amd64, go1.25; small scale, seed 1.",
+		"Measured on 2026-01-02: mongodb 6.0.5, 2 cores, 8 GB memory, linux amd64, go1.25; small scale, seed 1, code v0.1.0.",
 		"It failed: no &lt;server>",
 	} {
 		if !strings.Contains(string(text), want) {
@@ -580,7 +580,7 @@ func TestExtremes(t *testing.T) {
 	lost := func(pattern, what, way string, times float64) result {
 		return result{Pattern: pattern, Metric: what + ": time", Unit: "µs", BaselineName: "plain", Baseline: 20, Name: way, Value: 20 * times, Ratio: times}
 	}
-	r := &report{Cases: []caseResult{
+	r := &report{Run: runInfo{Date: "2026-01-02", Engine: "mongodb 6.0.5", Cores: 2}, Cases: []caseResult{
 		{Pattern: "bucket", Case: "storage", Results: []result{
 			{Metric: "disk in use", Unit: "bytes", BaselineName: plainName, Baseline: 2e6, Name: monthsName, Value: 1e6, Ratio: 0.5}}},
 		{Pattern: "bucket", Case: "trickle", Results: []result{
@@ -596,11 +596,13 @@ func TestExtremes(t *testing.T) {
 	const before, after = "before\n" + extremesBegin, extremesEnd + "after\n"
 	for _, s := range []struct{ scale, lines string }{
 		{"small", "old\n"},
-		{pagesScale, "- Wins: a page of 20 after 2,500,000 articles: `paging` –, `skip` –\n" +
-			"- Wins: 4,320,000 measurements on disk: `series` 1 MB (1/2), native time series –, documents 2 MB\n" +
+		{pagesScale, "On 2026-01-02: mongodb 6.0.5, 2 cores for client and server.\n\n" +
+			"- Wins: a page of 20 after 2,500,000 articles: `paging` –, `skip` –\n" +
+			"- Loses: a later page of 20 of 2,000 orders: `paging` –, a keyset filter by hand –\n" +
+			"- Wins: 4,320,000 measurements on disk, without indexes: `series`, compacted months 1 MB (1/2), native time series –, documents 2 MB\n" +
 			"- Loses: tree, a leaf: NestedSets 580 µs (×29), plain 20 µs\n" +
 			"- Loses: split, a film: split 80 µs (×4), plain 20 µs\n" +
-			"- Loses: a measurement of each of 100 sensors, each: `bucket.AppendMany` 30 µs (×1.5), InsertMany 20 µs. One `bucket.Append`: 700 µs\n"},
+			"- Loses: one measurement, in batches of 100 sensors: `bucket.AppendMany` 30 µs (×1.5), InsertMany 20 µs. One `bucket.Append`: 700 µs\n"},
 	} {
 		if err := os.WriteFile(name, []byte(before+"old\n"+after), 0o644); err != nil {
 			t.Fatal(err)

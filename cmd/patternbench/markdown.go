@@ -28,13 +28,14 @@ func markdown(r *report) string {
 	var w strings.Builder
 	w.WriteString("# Benchmarks\n\n" +
 		"A program writes this page, from what it measured:\n\n" +
-		"    go run ./cmd/patternbench -scale " + r.Run.Scale + " -docs docs\n\n")
-	w.WriteString(r.Run.String() + "\n[" + resultsFile + "](" + resultsFile + ") has every result, a JSON object a line, also bytes\n" +
-		"received, allocations and the CPU time of the client; `go run ./cmd/patternbench -from docs/" + resultsFile + "` prints them.\n\n" +
+		"    go run -buildvcs=true ./cmd/patternbench -scale " + r.Run.Scale + " -docs docs\n\n")
+	w.WriteString(r.Run.String() + "\nThe code may have changed since: a release measures anew.\n" +
+		"[" + resultsFile + "](" + resultsFile + ") has every result, a JSON object a line, also bytes received, allocations and the CPU\n" +
+		"time of the client; `go run ./cmd/patternbench -from docs/" + resultsFile + "` prints them.\n\n" +
 		"Each comparison begins with its baseline, in bold; among the goals, bold is a missed one. × is the multiple of the baseline,\n" +
-		"1/40 a fortieth, and less is better. Measured values are medians of runs that take turns, for one operation. Times depend on\n" +
-		"what else the machine does (client and server share it), CPU times less. Writes have the server's default write concern (on a replica set the majority, in the journal),\n" +
-		"unless a row says otherwise. Measure on your own server before you decide.\n\n")
+		"1/40 a fortieth, and less is better. Values are per operation, the median of alternating runs. Client and server share the\n" +
+		"machine. Wall times depend on what else it does; CPU times depend on it less. Writes have the server's default write concern\n" +
+		"(on a replica set the majority, in the journal), unless a row says otherwise. Measure on your own server before you decide.\n\n")
 	writeGoals(&w, r)
 	patterns := byPattern(r.Cases)
 	slices.SortStableFunc(patterns, func(a, b []caseResult) int { return cmp.Compare(overheadFirst(a), overheadFirst(b)) })
@@ -66,7 +67,11 @@ func (r runInfo) String() string {
 	if r.Memory > 0 {
 		text += fmt.Sprintf(", %s GB memory", number(r.Memory))
 	}
-	return text + fmt.Sprintf(", %s, %s; %s scale, seed %d.", r.OS, r.Go, r.Scale, r.Seed)
+	text += fmt.Sprintf(", %s, %s; %s scale, seed %d", r.OS, r.Go, r.Scale, r.Seed)
+	if r.Code != "" {
+		text += ", code " + r.Code
+	}
+	return text + "."
 }
 
 // writeGoals lists the goals. The hot calls are left out, because they all have the same ones.
@@ -247,12 +252,19 @@ func writeHotCalls(w *strings.Builder, cases []caseResult) {
 		}
 		w.WriteString("\n")
 		writeFloors(w, c.Floors())
-		reasons := c.Reasons()
-		if len(reasons) > 0 {
+		calls := map[string][]string{} // by why they are over the goal
+		var order []string
+		for _, r := range c.Reasons() {
+			if calls[r.Why] == nil {
+				order = append(order, r.Why)
+			}
+			calls[r.Why] = append(calls[r.Why], escape(r.Name))
+		}
+		if len(order) > 0 {
 			w.WriteString("Over the goal. What these do that the baseline does not:\n\n")
 		}
-		for _, r := range reasons {
-			fmt.Fprintf(w, "- **%s**: %s\n", escape(r.Name), escape(r.Why))
+		for _, why := range order {
+			fmt.Fprintf(w, "- **%s**: %s\n", strings.Join(calls[why], "; "), escape(why))
 		}
 		w.WriteString("\n")
 	}

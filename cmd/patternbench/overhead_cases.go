@@ -17,7 +17,7 @@ import (
 const hotCallsCase = "hot calls"
 
 var overheadCases = []benchmark{
-	{"overhead", hotCallsCase, "The frequent calls of each package against the same commands written by hand on the driver: what the package itself costs the client, the worst first. A call misses its goal if it takes over 1.05 of the time or of the client's CPU and the excess is over twice the noise, or over 1.1 of the allocations.", overhead},
+	{"overhead", hotCallsCase, "The frequent calls of each package against the same commands written by hand on the driver: what the package itself costs the client, the worst first. A call misses its goal if it takes over 1.05 of the time or of the client's CPU and the excess is over twice the noise, which is how far the odd runs are from the even ones, or over 1.1 of the allocations.", overhead},
 }
 
 // call is a frequent call of a package and the same by hand. Both write to the same collections, to

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,6 +76,7 @@ type runInfo struct {
 	Memory float64 `json:"memoryGB,omitempty"` // 0 is not known
 	Cache  float64 `json:"cacheGB,omitempty"`  // of the server; 0 is not known
 	Go     string  `json:"go"`
+	Code   string  `json:"code,omitempty"` // the version of this program, with its commit if it was built with -buildvcs=true
 }
 
 // report is everything that was measured in a run.
@@ -88,6 +90,9 @@ func describe(ctx context.Context, s *server, scale string, seed uint64) runInfo
 	info := runInfo{
 		Date: time.Now().UTC().Format(time.DateOnly), Engine: s.engine, Scale: scale, Seed: seed,
 		OS: runtime.GOOS + " " + runtime.GOARCH, Cores: runtime.NumCPU(), Memory: round(memory()), Go: runtime.Version(),
+	}
+	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "(devel)" {
+		info.Code = build.Main.Version
 	}
 	if status, err := s.admin.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw(); err == nil {
 		if v, ok := status.Lookup("wiredTiger", "cache", "maximum bytes configured").AsFloat64OK(); ok {

@@ -69,7 +69,7 @@ func (s set) judge(t *testing.T) {
 			got := c.answer(report, lost)
 			is.add(c, got)
 			was.add(c, before[c.name])
-			lines = append(lines, []string{service, c.name, c.pays, strings.Join(got.advised, "|"), strings.Join(got.harmful, "|")})
+			lines = append(lines, c.line(got))
 			explain(t, report, c, got)
 		}
 	}
@@ -210,6 +210,13 @@ func (c labelled) verdict(advised []string) (right, wrong []string) {
 	return right, wrong
 }
 
+// line is that of a case in the table of its set. Advice in the last column is neither right nor wrong.
+func (c labelled) line(got answer) []string {
+	right, wrong := c.verdict(got.advised)
+	fine := slices.DeleteFunc(slices.Clone(got.advised), func(p string) bool { return slices.Contains(right, p) || slices.Contains(wrong, p) })
+	return []string{c.service, c.name, c.pays, strings.Join(got.advised, "|"), strings.Join(got.harmful, "|"), strings.Join(fine, "|")}
+}
+
 // explain logs what is wrong or missed, with the reasons of the report.
 func explain(t *testing.T, report *advise.Report, c labelled, got answer) {
 	t.Helper()
@@ -314,6 +321,29 @@ func (s *score) String() string {
 	return b.String()
 }
 
+// The tables say how the labels judge the advice, and docs/advise.md counts them.
+func TestTables(t *testing.T) {
+	page := string(testkit.Value[[]byte](t)(os.ReadFile("docs/advise.md")))
+	for _, s := range sets {
+		before := s.measured(t)
+		var lines [][]string
+		var today score
+		for _, c := range s.cases() {
+			today.add(c, before[c.name])
+			lines = append(lines, c.line(before[c.name]))
+		}
+		if stored := string(testkit.Value[[]byte](t)(os.ReadFile(s.table))); stored != s.text(t, lines) {
+			t.Errorf("%s does not say what the labels say", s.table)
+		}
+		right, wrong := sum(today.right), sum(today.wrong)
+		counted := fmt.Sprintf("%d of %d, %d of %d |\n", right, right+wrong, sum(today.found), sum(today.pays))
+		_, line, _ := strings.Cut(page, "| ["+s.name+"](")
+		if line, _, _ = strings.Cut(line, "\n"); !strings.HasSuffix(line+"\n", "| "+counted) {
+			t.Errorf("docs/advise.md says of the %s labels %q, and the table %q", s.name, line, counted)
+		}
+	}
+}
+
 // measured returns what was advised for each case when the table was written.
 func (s set) measured(t *testing.T) map[string]answer {
 	t.Helper()
@@ -328,8 +358,14 @@ func (s set) measured(t *testing.T) map[string]answer {
 
 func (s set) write(t *testing.T, lines [][]string) {
 	t.Helper()
+	testkit.OK(t, os.WriteFile(s.table, []byte(s.text(t, lines)), 0o644))
+}
+
+// text is the table of a set.
+func (s set) text(t *testing.T, lines [][]string) string {
+	t.Helper()
 	slices.SortFunc(lines, func(a, b []string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) })
 	var b bytes.Buffer
-	testkit.OK(t, csv.NewWriter(&b).WriteAll(slices.Concat([][]string{{"service", "collection", "pays", "advised", "harmful"}}, lines)))
-	testkit.OK(t, os.WriteFile(s.table, b.Bytes(), 0o644))
+	testkit.OK(t, csv.NewWriter(&b).WriteAll(slices.Concat([][]string{{"service", "collection", "pays", "advised", "harmful", "fine"}}, lines)))
+	return b.String()
 }
