@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -22,12 +23,16 @@ import (
 // WholeBatch is the default Work.BatchSize for whole documents.
 const WholeBatch = 100
 
-// Ready creates the collections that a transaction is going to write, unless this is a dry run. It refuses them
-// and the others if they have a default collation.
+// Ready creates the collections that a transaction is going to write, unless this is a dry run. It refuses a Work that
+// cannot be used, and these collections and the others if they have a default collation.
 //
 // Cost: 1 round trip for each database, and 1 for each collection that it creates.
 func Ready(ctx context.Context, work *mongopatterns.Work, targets []*scoped.Collection, others ...*scoped.Collection) error {
-	if work != nil && work.DryRun {
+	w, err := maintain.Of(work, WholeBatch)
+	if err != nil {
+		return err
+	}
+	if w.DryRun {
 		return collation.Refuse(ctx, slices.Concat(targets, others)...)
 	}
 	return collation.Create(ctx, targets, others...)
