@@ -43,9 +43,8 @@ func Ready(ctx context.Context, work *mongopatterns.Work, targets []*scoped.Coll
 // Cost: 1 round trip, index _id; more if the _ids do not fit in one filter.
 func ByID(ctx context.Context, coll *scoped.Collection, others []bson.Raw, fields any) (all []bson.Raw, err error) {
 	for ids := range value.Chunks(IDs(others)) {
-		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, expr.D("_id", expr.Op("$in", ids)), options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields))
-		}))
+		docs, err := cursor.Collect(cursor.Find(ctx, coll, expr.D("_id", expr.Op("$in", ids)),
+			options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields)))
 		if err != nil {
 			return nil, err
 		}
