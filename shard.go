@@ -57,23 +57,9 @@ func Shard(ctx context.Context, db *mongo.Database, helpers ...Sharder) (done []
 	if i := slices.Index(helpers, nil); i >= 0 {
 		return nil, fault.Invalid("helpers[%d] is nil", i)
 	}
-	keys, unique := map[string]bson.D{}, map[string]bool{}
-	for _, h := range helpers {
-		models := h.Indexes()
-		for name, key := range h.ShardKey() {
-			if other := keys[name]; other != nil && !sameFields(other, key) {
-				return nil, fmt.Errorf("%w: %s: one helper wants the shard key %v, another %v", fault.ErrInvalid, name, other, key)
-			} else if other == nil {
-				keys[name] = key
-			}
-			for _, m := range models[name] {
-				serves, err := uniqueOn(m, key)
-				if err != nil {
-					return nil, err
-				}
-				unique[name] = unique[name] || serves
-			}
-		}
+	keys, unique, err := shardKeys(helpers)
+	if err != nil {
+		return nil, err
 	}
 	err = scoped.On(db.Client().Database("config").Collection("shards")).FindOne(ctx, bson.D{}).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -108,6 +94,32 @@ func Shard(ctx context.Context, db *mongo.Database, helpers ...Sharder) (done []
 		done = append(done, *s)
 	}
 	return done, nil
+}
+
+// shardKeys returns the keys that helpers want, by collection, and whether a unique index serves the key. It refuses two keys
+// for one collection.
+func shardKeys(helpers []Sharder) (keys map[string]bson.D, unique map[string]bool, err error) {
+	keys, unique = map[string]bson.D{}, map[string]bool{}
+	for _, h := range helpers {
+		models := h.Indexes()
+		for name, key := range h.ShardKey() {
+			other := keys[name]
+			if other != nil && !sameFields(other, key) {
+				return nil, nil, fault.Invalid("%s: one helper wants the shard key %v, another %v", name, other, key)
+			}
+			if other == nil {
+				keys[name] = key
+			}
+			for _, m := range models[name] {
+				serves, err := uniqueOn(m, key)
+				if err != nil {
+					return nil, nil, err
+				}
+				unique[name] = unique[name] || serves
+			}
+		}
+	}
+	return keys, unique, nil
 }
 
 // sharding reads how a collection is sharded; nil if it is not.

@@ -154,9 +154,7 @@ func keysOf(refused []refusal) map[string]bool {
 
 // read reads the documents of the filter while they have room, and at least one. It reports whether there are more.
 func (l *load) read(ctx context.Context, room *int) (more bool, err error) {
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return l.from.Find(ctx, l.filter, options.Find().SetBatchSize(replies))
-	}) {
+	for doc, err := range cursor.Find(ctx, l.from, l.filter, options.Find().SetBatchSize(replies)) {
 		if err != nil {
 			return false, err
 		}

@@ -215,9 +215,7 @@ func emptied(doc bson.Raw, field string) error {
 }
 
 func find(ctx context.Context, coll *scoped.Collection, filter any, most int) ([]bson.Raw, error) {
-	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Find(ctx, filter, options.Find().SetBatchSize(int32(most+1)))
-	}))
+	return cursor.Collect(cursor.Find(ctx, coll, filter, options.Find().SetBatchSize(int32(most+1))))
 }
 
 // plain returns a document without the mark.

@@ -240,10 +240,13 @@ func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
 	return maintain.Ready(ctx, work, c.coll)
 }
 
+// cannotIndexParallelArrays is the server's code for a document with two arrays in an index.
+const cannotIndexParallelArrays = 171
+
 // twoArrays adds ErrTwoArrays to the server's refusal of a document with two arrays in an
 // index.
 func twoArrays(err error) error {
-	if fault.HasCode(err, 171) {
+	if fault.HasCode(err, cannotIndexParallelArrays) {
 		return fmt.Errorf("%w: %w", ErrTwoArrays, err)
 	}
 	return err

@@ -69,14 +69,14 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 // Cost: 2 round trips.
 func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error) {
 	all := c.RangeFilter(series, time.Time{}, time.Time{})
-	newest, err := windows.First(windows.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
+	newest, err := windows.First(cursor.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
 		options.Find().SetSort(expr.D(c.StartField, -1)).SetLimit(1).SetProjection(expr.D(c.StartField, 1))))
 	if err != nil {
 		return nil, err
 	}
 	start := value.Lookup(newest, c.StartField)
 	var last windows.Entry
-	for doc, err := range windows.Find(ctx, c.Coll, append(all, expr.Element(c.StartField, start)),
+	for doc, err := range cursor.Find(ctx, c.Coll, append(all, expr.Element(c.StartField, start)),
 		options.Find().SetProjection(expr.D(c.opts.ArrayField, 1))) {
 		if err != nil {
 			return nil, err
@@ -168,7 +168,7 @@ func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, 
 	if n < 0 {
 		filter, skip = c.PlaceFilterFrom(p, 0), -n-1
 	}
-	return windows.First(windows.Find(ctx, c.Coll, filter, options.Find().SetSort(expr.D("_id", -1)).SetSkip(skip).
+	return windows.First(cursor.Find(ctx, c.Coll, filter, options.Find().SetSort(expr.D("_id", -1)).SetSkip(skip).
 		SetLimit(1).SetProjection(fields)))
 }
 
@@ -184,7 +184,7 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 	}
 	filter, sort := c.RangeFilter(series, from, to), expr.D(c.StartField, 1)
 	fields := expr.D(c.StartField, 1, c.opts.ArrayField, measurements)
-	return windows.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
+	return cursor.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
 }
 
 // pipe reads the result of a pipeline. Its documents stay valid.

@@ -90,7 +90,7 @@ func (c *arrays) readBuckets(ctx context.Context, groups []*group) iter.Seq2[bso
 	} else if len(wanted) == 1 {
 		opts.SetSort(expr.D("_id", -1)).SetLimit(1)
 	}
-	return windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields))
+	return cursor.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields))
 }
 
 // note takes a bucket of a group's window into account. It removes the items that the bucket holds and returns their

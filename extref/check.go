@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -272,9 +271,8 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 
 // read reads the copies in the documents, about size of them, that filter selects.
 func (t *target) read(ctx context.Context, filter any, size int) ([]bson.Raw, error) {
-	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return t.primary.Find(ctx, filter, options.Find().SetProjection(t.each(1)).SetBatchSize(int32(min(size, 1<<20)+1)))
-	}))
+	return cursor.Collect(cursor.Find(ctx, t.primary, filter,
+		options.Find().SetProjection(t.each(1)).SetBatchSize(int32(min(size, 1<<20)+1))))
 }
 
 // sources returns the keys of the sources that documents refer to, by value.Key.

@@ -103,10 +103,8 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 // propagateTo reads the copies that differ from the state by the index of the target. A write
 // moves a document's key out of that range, never back into it.
 func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
-	docs := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return t.primary.Find(ctx, expr.And(t.off(s), w.Filter), options.Find().
-			SetProjection(idOnly).SetBatchSize(int32(min(w.BatchSize, 1<<20)+1))) // one more lets the first batch end the cursor
-	})
+	docs := cursor.Find(ctx, t.primary, expr.And(t.off(s), w.Filter), options.Find().
+		SetProjection(idOnly).SetBatchSize(int32(min(w.BatchSize, 1<<20)+1))) // one more lets the first batch end the cursor
 	for batch, err := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
 		if err != nil {
 			return err

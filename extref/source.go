@@ -256,9 +256,8 @@ func (c *core) above(ctx context.Context, s state) (above int64, err error) {
 		if t.Unversioned {
 			continue
 		}
-		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return t.primary.Find(ctx, t.stray(s), options.Find().SetProjection(t.each(1)).SetLimit(strays).SetBatchSize(strays+1))
-		}))
+		docs, err := cursor.Collect(cursor.Find(ctx, t.primary, t.stray(s),
+			options.Find().SetProjection(t.each(1)).SetLimit(strays).SetBatchSize(strays+1)))
 		var found []finding
 		if err == nil && len(docs) > 0 {
 			found, err = c.inspect(ctx, t, docs, only)
@@ -288,10 +287,8 @@ func (c *core) sources(ctx context.Context, field string, values map[string]bson
 	for id, v := range values {
 		out[id] = state{key: v, bad: field}
 	}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.primary.Find(ctx, in(field, slices.Collect(maps.Values(values))),
-			options.Find().SetProjection(c.shown).SetBatchSize(int32(len(values)+1)))
-	}) {
+	for doc, err := range cursor.Find(ctx, c.primary, in(field, slices.Collect(maps.Values(values))),
+		options.Find().SetProjection(c.shown).SetBatchSize(int32(len(values)+1))) {
 		if err != nil {
 			return nil, err
 		}

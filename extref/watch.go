@@ -121,7 +121,7 @@ func (c *core) watch(ctx context.Context, tokens *scoped.Collection, opts *Watch
 		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
 		case err == nil: // the collection was dropped or renamed; continue after that
-		case w.token != nil && fault.HasCode(err, 136, 260, 280, 286): // the history after the token does not exist any more
+		case w.token != nil && fault.HasCode(err, historyLost...):
 			w.token = nil
 		case interrupted(err):
 			if w.o.Interrupted != nil {
@@ -132,6 +132,14 @@ func (c *core) watch(ctx context.Context, tokens *scoped.Collection, opts *Watch
 			return err
 		}
 	}
+}
+
+// historyLost are the server's codes for a token whose following history does not exist any more.
+var historyLost = []int{
+	136, // CappedPositionLost
+	260, // InvalidResumeToken
+	280, // ChangeStreamFatalError
+	286, // ChangeStreamHistoryLost
 }
 
 // interrupted reports an error that passes: the server is unavailable, busy, or another member of

@@ -90,9 +90,8 @@ func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue
 		return err
 	}
 	var last []bson.Raw
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.overflow.Find(ctx, c.extras(id), options.Find().SetSort(append(c.byNumber(1), expr.Element("_id", 1))))
-	}) {
+	for doc, err := range cursor.Find(ctx, c.overflow, c.extras(id),
+		options.Find().SetSort(append(c.byNumber(1), expr.Element("_id", 1)))) {
 		if err != nil {
 			return nil, err
 		}

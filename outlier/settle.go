@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -57,9 +56,8 @@ func (c *core) hasNumber() bson.E { return expr.Element("$expr", expr.Op("$isNum
 
 // numbered returns the elements of the overflow documents of this package, in order.
 func (c *core) numbered(ctx context.Context, id bson.RawValue) (all []bson.RawValue, err error) {
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.overflow.Find(ctx, c.extras(id, c.hasNumber()), options.Find().SetSort(append(c.byNumber(1), expr.Element("_id", 1))))
-	}) {
+	for doc, err := range cursor.Find(ctx, c.overflow, c.extras(id, c.hasNumber()),
+		options.Find().SetSort(append(c.byNumber(1), expr.Element("_id", 1)))) {
 		if err != nil {
 			return nil, err
 		}

@@ -122,9 +122,7 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 		if int64(len(models)-len(refused.WriteErrors)) == written.MatchedCount {
 			return nil
 		}
-		batch, err = cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return cursor.Primary(c.coll).Find(ctx, expr.D("_id", expr.Op("$in", ids), c.field, expr.Op("$nin", c.forms(to))))
-		}))
+		batch, err = cursor.Collect(cursor.Find(ctx, cursor.Primary(c.coll), expr.D("_id", expr.Op("$in", ids), c.field, expr.Op("$nin", c.forms(to)))))
 		if err != nil {
 			return err
 		}

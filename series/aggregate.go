@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -148,7 +149,7 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 	}
 	opts := options.Find().SetSort(expr.D(c.StartField, 1)).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
-		for doc, err := range windows.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
+		for doc, err := range cursor.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
 			if err != nil {
 				yield(part{}, err)
 				return

@@ -86,7 +86,7 @@ func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Ta
 
 // holding finds the document in a window that holds a measurement at a time.
 func (c *store) holding(ctx context.Context, p windows.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
-	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), c.PlaceFilter(p)) {
+	for doc, err := range cursor.Find(ctx, cursor.Primary(c.Coll), c.PlaceFilter(p)) {
 		if err != nil {
 			return nil, nil, 0, err
 		}

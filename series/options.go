@@ -92,15 +92,10 @@ func (o *Options) settings() []config.Setting {
 		config.Name("Options.RevisionField", &o.RevisionField, "revision"),
 		config.Name("Options.MarkField", &o.MarkField, "mark"),
 		config.Name("Options.BatchField", &o.BatchField, ""),
-		inside("Options.TimeField", &o.TimeField, "timestamp"),
+		windows.Inside("Options.TimeField", &o.TimeField, "timestamp", config.Name),
 		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<20),
 		config.Number("Options.MaxBytes", &o.MaxBytes, defaultMaxBytes, 1, largestMaxBytes),
 		windows.Unnumbered(&o.SeriesField, &o.StartField),
 	}
 	return append(out, windows.Values(o.Values, config.Name)...)
-}
-
-// inside is the setting of a name in a measurement, which cannot collide with the fields of the document.
-func inside(option string, name *string, otherwise string) config.Setting {
-	return windows.Inside(option, name, otherwise, config.Name)
 }

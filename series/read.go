@@ -72,7 +72,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	}
 	start := c.StartField
 	filter := append(c.RangeFilter(series, time.Time{}, time.Time{}), expr.Element(c.opts.CountField, expr.Op("$gt", 0)))
-	docs, err := cursor.Collect(windows.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
+	docs, err := cursor.Collect(cursor.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
 		SetSort(expr.D(start, -1)).SetLimit(2)))
 	if err != nil {
 		return m, err
@@ -82,7 +82,8 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	}
 	newest := docs[:1]
 	if at := value.Lookup(docs[0], start); len(docs) == 2 && at.Equal(value.Lookup(docs[1], start)) {
-		if newest, err = cursor.Collect(windows.Find(ctx, c.Coll, append(filter, expr.Element(start, at)), options.Find().SetProjection(c.content()))); err != nil {
+		if newest, err = cursor.Collect(cursor.Find(ctx, c.Coll, append(filter, expr.Element(start, at)),
+			options.Find().SetProjection(c.content()))); err != nil {
 			return m, err
 		}
 	}
@@ -175,7 +176,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 			more := yield(w, err)
 			return more && err == nil
 		}
-		for doc, err := range windows.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
+		for doc, err := range cursor.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
 			if err != nil {
 				yield(nil, err)
 				return

@@ -120,7 +120,7 @@ func (c *store) readWindows(ctx context.Context, blocks []*block) (map[string]*w
 		fields = append(fields, expr.Element(c.opts.BatchField, held))
 	}
 	opts := options.Find().SetProjection(fields).SetBatchSize(int32(len(wanted) + 1))
-	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts) {
+	for doc, err := range cursor.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts) {
 		if err != nil {
 			return nil, err
 		}

@@ -118,7 +118,8 @@ func (c *store) refuseMisplaced(ctx context.Context, blocks []*block, r *mongopa
 		ids[i] = value.Embedded(raw)
 	}
 	places := map[string]string{}
-	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.D("_id", expr.Op("$in", ids)), options.Find().SetProjection(c.Keys())) {
+	for doc, err := range cursor.Find(ctx, cursor.Primary(c.Coll), expr.D("_id", expr.Op("$in", ids)),
+		options.Find().SetProjection(c.Keys())) {
 		if err != nil {
 			return blocks
 		}

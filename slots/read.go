@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -34,7 +35,7 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	if err != nil {
 		return m, err
 	}
-	doc, err := windows.First(windows.Find(ctx, g.Coll, g.PlaceFilter(p), options.Find().SetLimit(1).
+	doc, err := windows.First(cursor.Find(ctx, g.Coll, g.PlaceFilter(p), options.Find().SetLimit(1).
 		SetProjection(expr.D("_id", 0, "m", expr.Field(g.path(t))))))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		err = g.misfiled(ctx, p.Series)
@@ -53,7 +54,7 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 // otherwise ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	filter := expr.D(g.SeriesField, value.Equal(series), g.StartField, expr.Op("$type", "string"))
-	doc, err := windows.First(windows.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(expr.D(g.StartField, 1))))
+	doc, err := windows.First(cursor.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(expr.D(g.StartField, 1))))
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 	}
 	return func(yield func(bson.Raw, error) bool) {
 		found := false
-		for doc, err := range windows.Find(ctx, g.Coll, g.RangeFilter(raw, from, to), options.Find().
+		for doc, err := range cursor.Find(ctx, g.Coll, g.RangeFilter(raw, from, to), options.Find().
 			SetSort(expr.D(g.StartField, 1)).SetProjection(g.projection(from, to))) {
 			found = true
 			if !yield(doc, err) {
@@ -173,7 +174,7 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 		return slot, err
 	}
 	for before := (time.Time{}); ; {
-		newest, err := windows.First(windows.Find(ctx, g.Coll, g.RangeFilter(raw, time.Time{}, before), options.Find().SetLimit(1).
+		newest, err := windows.First(cursor.Find(ctx, g.Coll, g.RangeFilter(raw, time.Time{}, before), options.Find().SetLimit(1).
 			SetSort(expr.D(g.StartField, -1)).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err != nil {
 			return slot, err

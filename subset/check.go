@@ -234,10 +234,9 @@ func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx cont
 // of those with problems. pushedOut is what a write has pushed out of the array of a single parent;
 // then its state is returned in any case.
 func (c *core) suspects(ctx context.Context, these bson.A, pushedOut []element) ([]state, error) {
-	parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(c.scan().Projection).
-			SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
-	}))
+	parents, err := cursor.Collect(cursor.Find(ctx, c.parents, expr.D("_id", expr.Op("$in", these)),
+		options.Find().SetProjection(c.scan().Projection).
+			SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1))))
 	if err != nil {
 		return nil, err
 	}

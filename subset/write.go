@@ -405,9 +405,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 		"pushedOut", expr.Map(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}), "item", expr.D("_id", "$$item._id"))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
 	filter := c.roomFor(expr.D("_id", expr.Op("$in", these)))
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, filter, options.Find().SetProjection(projection).SetBatchSize(batchItems+1))
-	}) {
+	for doc, err := range cursor.Find(ctx, c.parents, filter, options.Find().SetProjection(projection).SetBatchSize(batchItems+1)) {
 		if err != nil {
 			return nil, fault.Arrays(err)
 		}

@@ -244,9 +244,7 @@ func (d *store) replaceLarge(ctx context.Context, raw, row bson.Raw, w mongopatt
 
 // left counts rows as Remaining, not Skipped, if they still exist and are not adopted.
 func (d *store) left(ctx context.Context, ids bson.A, result *mongopatterns.Result) error {
-	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.primary.revisions.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))})
-	}) {
+	for raw, err := range cursor.Find(ctx, d.primary.revisions, bson.D{expr.Element("_id", expr.Op("$in", ids))}) {
 		if err != nil {
 			return err
 		}

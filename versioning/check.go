@@ -261,10 +261,8 @@ func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Pr
 	if slices.ContainsFunc(ids, isNull) {
 		filter = expr.D("$or", bson.A{filter, d.rowsOf(nil)})
 	}
-	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.primary.revisions.Find(ctx, filter,
-			options.Find().SetProjection(expr.D(d.opts.DocumentIDField, 1, d.opts.RevisionField, 1)))
-	}) {
+	for raw, err := range cursor.Find(ctx, d.primary.revisions, filter,
+		options.Find().SetProjection(expr.D(d.opts.DocumentIDField, 1, d.opts.RevisionField, 1))) {
 		if err != nil {
 			return nil, err
 		}
@@ -299,10 +297,8 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 			}
 		}
 	}
-	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", slices.DeleteFunc(slices.Clone(ids), isNull)), d.counted()),
-			options.Find().SetSort(expr.D(d.opts.DocumentIDField, -1, d.opts.RevisionField, -1)))
-	}) {
+	for raw, err := range cursor.Find(ctx, d.primary.revisions, d.rowsOf(expr.Op("$in", slices.DeleteFunc(slices.Clone(ids), isNull)), d.counted()),
+		options.Find().SetSort(expr.D(d.opts.DocumentIDField, -1, d.opts.RevisionField, -1))) {
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -184,9 +183,7 @@ func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) iter
 		if d.revisions == nil {
 			return
 		}
-		for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return d.revisions.Find(ctx, filter, options.Find().SetSort(sort).SetLimit(limit))
-		}) {
+		for raw, err := range cursor.Find(ctx, d.revisions, filter, options.Find().SetSort(sort).SetLimit(limit)) {
 			var r *row
 			if err == nil {
 				r, err = d.parseRow(raw)

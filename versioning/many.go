@@ -250,10 +250,8 @@ func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]loaded, er
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.primary.current.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))},
-			options.Find().SetBatchSize(int32(min(len(ids)+1, 1<<20)))) // with one more the first reply closes the cursor
-	}))
+	docs, err := cursor.Collect(cursor.Find(ctx, d.primary.current, bson.D{expr.Element("_id", expr.Op("$in", ids))},
+		options.Find().SetBatchSize(int32(min(len(ids)+1, 1<<20))))) // with one more the first reply closes the cursor
 	return d.parseMany(docs), err
 }
 

@@ -81,6 +81,11 @@ func Docs(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, er
 	}
 }
 
+// Find is Docs for a find.
+func Find(ctx context.Context, coll *scoped.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
+	return Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
+}
+
 // Decode is Each with the documents decoded by the client's codecs.
 func Decode[T any](ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

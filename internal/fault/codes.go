@@ -162,17 +162,30 @@ const (
 	objectTooLarge = 10334 // BSONObjectTooLarge
 )
 
-// The codes of other writes of too much: of an insert, if its text says so, and of a string in an expression.
-const (
-	badValue       = 2
-	stringTooLarge = 16493
-)
+// stringTooLarge is the code of an expression that makes too large a string.
+const stringTooLarge = 16493
+
+// badValue is the code of many errors, which their texts tell apart.
+const badValue = 2
+
+// noArray are the codes of operators in expressions that expect an array and met another value.
+var noArray = codes{
+	16883: "$map",
+	17124: "$size",
+	28651: "$filter",
+	28664: "$concatArrays",
+	34435: "$reverseArray",
+	40081: "$in",
+}
 
 // HasCode reports whether err is an answer of the server with one of these codes.
 func HasCode(err error, codes ...int) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode)
 }
+
+// Forbidden reports whether the user lacks a right.
+func Forbidden(err error) bool { return HasCode(err, unauthorized) }
 
 func hasLabel(server mongo.ServerError, labels []string) bool {
 	return slices.ContainsFunc(labels, server.HasErrorLabel)

@@ -60,9 +60,6 @@ func Malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrMalformed, fmt.Errorf(format, args...))
 }
 
-// noArray are the codes of $size, $map, $filter, $concatArrays, $reverseArray and $in for a value that is no array.
-var noArray = []int{17124, 16883, 28651, 28664, 34435, 40081}
-
 // Arrays makes ErrMalformed of the refusal of a command that expected an array in a document and met another value.
 func Arrays(err error) error {
 	if err == nil {
@@ -72,8 +69,8 @@ func Arrays(err error) error {
 	if !errors.As(err, &server) {
 		return err
 	}
-	if HasCode(err, noArray...) || // expressions; operators of updates
-		server.HasErrorCodeWithMessage(2, "must be an array but is of type") || server.HasErrorCodeWithMessage(2, "non-array") {
+	inUpdate := server.HasErrorCodeWithMessage(badValue, "must be an array but is of type") || server.HasErrorCodeWithMessage(badValue, "non-array")
+	if inUpdate || hasCodeOf(server, noArray) {
 		return Malformed("%w", err)
 	}
 	return err
@@ -89,7 +86,7 @@ func In(err *error, call string) {
 	if *err == nil {
 		return
 	}
-	if HasCode(*err, unauthorized) && !errors.As(*err, new(*called)) {
+	if Forbidden(*err) && !errors.As(*err, new(*called)) {
 		*err = fmt.Errorf("%w (docs/privileges.md lists the actions that each call needs)", *err)
 	}
 	*err = &called{call, *err}

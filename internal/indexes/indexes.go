@@ -98,12 +98,18 @@ func hidden(coll *mongo.Collection, have spec) error {
 		fault.ErrIndexConflict, coll.Name(), have.Name, have)
 }
 
+// The server's codes for an index that exists with other options, or whose name has other keys.
+const (
+	indexOptionsConflict  = 85
+	indexKeySpecsConflict = 86
+)
+
 // createError says what a server has against new indexes.
 func createError(coll *mongo.Collection, err error) error {
 	if err == nil {
 		return nil
 	}
-	if fault.HasCode(err, 85, 86) {
+	if fault.HasCode(err, indexOptionsConflict, indexKeySpecsConflict) {
 		return fmt.Errorf("%w: %s: %w", fault.ErrIndexConflict, coll.Name(), &shortened{err})
 	}
 	return fmt.Errorf("create indexes: %w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -22,12 +23,16 @@ import (
 // WholeBatch is the default Work.BatchSize for whole documents.
 const WholeBatch = 100
 
-// Ready creates the collections that a transaction is going to write, unless this is a dry run. It refuses them
-// and the others if they have a default collation.
+// Ready creates the collections that a transaction is going to write, unless this is a dry run. It refuses a Work that
+// cannot be used, and these collections and the others if they have a default collation.
 //
 // Cost: 1 round trip for each database, and 1 for each collection that it creates.
 func Ready(ctx context.Context, work *mongopatterns.Work, targets []*scoped.Collection, others ...*scoped.Collection) error {
-	if work != nil && work.DryRun {
+	w, err := maintain.Of(work, WholeBatch)
+	if err != nil {
+		return err
+	}
+	if w.DryRun {
 		return collation.Refuse(ctx, slices.Concat(targets, others)...)
 	}
 	return collation.Create(ctx, targets, others...)
@@ -38,9 +43,8 @@ func Ready(ctx context.Context, work *mongopatterns.Work, targets []*scoped.Coll
 // Cost: 1 round trip, index _id; more if the _ids do not fit in one filter.
 func ByID(ctx context.Context, coll *scoped.Collection, others []bson.Raw, fields any) (all []bson.Raw, err error) {
 	for ids := range value.Chunks(IDs(others)) {
-		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, expr.D("_id", expr.Op("$in", ids)), options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields))
-		}))
+		docs, err := cursor.Collect(cursor.Find(ctx, coll, expr.D("_id", expr.Op("$in", ids)),
+			options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields)))
 		if err != nil {
 			return nil, err
 		}

@@ -97,7 +97,7 @@ func (t *transaction) fence(ctx context.Context) bool {
 		if answered {
 			return true
 		}
-		if errors.Is(err, mongo.ErrClientDisconnected) || fault.HasCode(err, codeUnauthorized) {
+		if errors.Is(err, mongo.ErrClientDisconnected) || fault.Forbidden(err) {
 			return false
 		}
 		if pauses.Wait(ctx) != nil {

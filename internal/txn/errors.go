@@ -14,7 +14,6 @@ import (
 
 // The server's codes that say how a transaction goes on.
 const (
-	codeUnauthorized     = 13
 	codeIllegalOperation = 20
 	codeWriteConflict    = 112
 	codeLifetimeExceeded = 290

@@ -120,7 +120,7 @@ func (l *ledger) read(ctx context.Context, op string, from bson.RawValue) error 
 	filter := expr.D("_id", expr.D(op, l.id(from), "$lte", l.id(beyond)))
 	opts := options.Find().SetSort(expr.D("_id", 1)).SetLimit(page).SetBatchSize(page + 1)
 	found := 0
-	for doc, err := range Find(ctx, l.coll, filter, opts) {
+	for doc, err := range cursor.Find(ctx, l.coll, filter, opts) {
 		if err != nil {
 			return err
 		}

@@ -33,9 +33,6 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *scoped.Col
 	if err := CheckTime(until); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if _, err := maintain.Of(work, transfer.WholeBatch); err != nil {
-		return mongopatterns.Result{}, err
-	}
 	if err := transfer.Ready(ctx, work, []*scoped.Collection{target}, f.Coll); err != nil {
 		return mongopatterns.Result{}, err
 	}
@@ -205,9 +202,9 @@ func Above(paths []string) (out mongo.Pipeline) {
 }
 
 // Span reports a start that is not a date or not the start of a window, and an end that is not that of the
-// window. It returns the bounds of the window that holds the start. If the start is right and End is stored,
-// set has the right End. fits reports whether the start is a date.
-func (f *Frame) Span(doc bson.Raw, report Report) (start, end int64, set bson.D, fits bool) {
+// window. It returns the bounds of the window that holds the start. If the start is right and EndField is stored,
+// set has the right end. dated reports whether the start is a date.
+func (f *Frame) Span(doc bson.Raw, report Report) (start, end int64, set bson.D, dated bool) {
 	at := value.Lookup(doc, f.StartField)
 	ms, dated := at.DateTimeOK()
 	start, end = f.Bounds(ms)

@@ -66,8 +66,8 @@ func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
 	}
 	var answer mongo.BulkWriteException
 	unknown := !errors.As(err, &answer) || answer.WriteConcernError != nil // it may be rolled back
-	for i := range out {
-		if unknown {
+	if unknown {
+		for i := range out {
 			out[i] = Outcome{Unanswered, err}
 		}
 	}
@@ -114,13 +114,14 @@ const MaxAttempts = 16
 // CheckRetry returns nil if upserts that were Taken may be sent again after so many attempts. In a transaction
 // they may not: the duplicate key has ended it, and its next run reads the documents first.
 func (f *Frame) CheckRetry(ctx context.Context, attempt int, taken error) error {
+	running := txn.Running(ctx)
 	switch {
-	case txn.Running(ctx) && mongo.IsDuplicateKeyError(taken), attempt >= MaxAttempts && mongo.IsDuplicateKeyError(taken):
+	case !running && attempt < MaxAttempts:
+		return nil
+	case mongo.IsDuplicateKeyError(taken):
 		return fmt.Errorf("%w: every attempt met a duplicate key: %w", fault.ErrConflict, taken)
-	case txn.Running(ctx):
+	case running:
 		return txn.Conflict("to be sent otherwise: " + taken.Error())
-	case attempt >= MaxAttempts:
-		return taken
 	}
-	return nil
+	return taken
 }

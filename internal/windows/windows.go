@@ -3,17 +3,13 @@
 package windows
 
 import (
-	"context"
 	"iter"
 	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
@@ -80,11 +76,6 @@ func (f *Frame) Created(p Place, series any, metadata func(series any, start tim
 
 // MaxBytes leaves space below the server's 16 MiB for fields other than the measurements.
 const MaxBytes = 16<<20 - 64<<10
-
-// Find reads documents. They stay valid.
-func Find(ctx context.Context, coll *scoped.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
-	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
-}
 
 // First returns the first document, ErrNotFound if docs is empty.
 func First(docs iter.Seq2[bson.Raw, error]) (bson.Raw, error) {
