@@ -319,3 +319,24 @@ func TestInvalid(t *testing.T) {
 	}
 	same(t, 1, testkit.Count(t, live, all))
 }
+
+// A filter that was never set moves nothing, also with a client that encodes nil as an empty document.
+func TestNoFilter(t *testing.T) {
+	t.Parallel()
+	for _, empty := range []bool{false, true} {
+		db := mongotest.Database(t, options.Client().SetBSONOptions(&options.BSONOptions{NilSliceAsEmpty: empty, NilMapAsEmpty: empty}))
+		a := testkit.Must(archive.New(db.Collection("live"), db.Collection("old"), nil))
+		testkit.Insert(t, db.Collection("live"), testkit.D("_id", 1))
+		testkit.Insert(t, db.Collection("old"), testkit.D("_id", 2, "archived", true))
+		for _, none := range []any{nil, bson.D(nil), bson.M(nil), bson.Raw(nil)} {
+			for _, move := range []func(context.Context, any, *mongopatterns.Work) (mongopatterns.Result, error){a.Move, a.Restore} {
+				if result, err := move(t.Context(), none, nil); !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 0 {
+					t.Errorf("%T: %+v, %v", none, result, err)
+				}
+			}
+		}
+		if n := testkit.Count(t, db.Collection("live"), testkit.D()); n != 1 {
+			t.Errorf("%d documents left", n)
+		}
+	}
+}

@@ -37,7 +37,7 @@ type way struct {
 
 // run moves the documents that filter, an argument with the name what, and work select.
 func (w *way) run(ctx context.Context, what string, filter any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	if filter == nil {
+	if codec.IsNone(filter) {
 		return result, fault.Invalid("%s: the filter is nil: use bson.D{} to select all documents", what)
 	}
 	if err := codec.CheckFilter(what, filter); err != nil {

@@ -119,15 +119,24 @@ func Pipeline(stages ...any) any {
 	return stages
 }
 
-// And joins filters. It drops nil filters, and returns a single filter unchanged. The filters may have any
-// type that the driver encodes as a document.
+// And joins filters. It drops nil filters, also a nil bson.D or bson.M, and returns a single filter unchanged. The filters
+// may have any type that the driver encodes as a document.
 func And(filters ...any) any {
 	all := make(bson.A, 0, len(filters))
 	for _, f := range filters {
-		if d, ok := f.(bson.D); f == nil || ok && len(d) == 0 {
-			continue
+		switch f := f.(type) {
+		case nil:
+		case bson.D:
+			if len(f) > 0 {
+				all = append(all, f)
+			}
+		case bson.M:
+			if f != nil {
+				all = append(all, f)
+			}
+		default:
+			all = append(all, f)
 		}
-		all = append(all, f)
 	}
 	switch len(all) {
 	case 0:

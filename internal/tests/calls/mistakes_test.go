@@ -226,6 +226,12 @@ func filters() (all []mistake) {
 					return testkit.ErrorOf(h.GetBy(ctx, w.Filter, attribute.Named("x")))
 				})
 			},
+			"archive.Move": func(ctx context.Context, db *mongo.Database, w *mongopatterns.Work) error {
+				return on(archive.New(db.Collection("c"), db.Collection("e"), nil))(func(a *archive.Archive) error { return testkit.ErrorOf(a.Move(ctx, w.Filter, nil)) })
+			},
+			"archive.Restore": func(ctx context.Context, db *mongo.Database, w *mongopatterns.Work) error {
+				return on(archive.New(db.Collection("c"), db.Collection("e"), nil))(func(a *archive.Archive) error { return testkit.ErrorOf(a.Restore(ctx, w.Filter, nil)) })
+			},
 			"attribute.Facets": func(ctx context.Context, db *mongo.Database, w *mongopatterns.Work) error {
 				return on(attribute.New[int, any](db.Collection("c"), nil))(func(h *attribute.Attributes[int, any]) error { return testkit.ErrorOf(h.Facets(ctx, w.Filter, nil)) })
 			},
