@@ -111,7 +111,7 @@
 // (__touch) that the same transaction removes again; if a validator refuses unknown fields, set
 // Options.ChildCountField.
 //
-// Every call joins the transaction in its context. After an error from a call that writes, abort your
+// Every call joins the transaction in its context, but some cannot on two shards (docs/shards.csv). After an error from a call that writes, abort your
 // transaction. Transactions need a replica set. A read of several documents outside a transaction may mix
 // states before and after a concurrent write.
 //
@@ -150,7 +150,7 @@
 //
 // [Tree.Adopt] adds the fields to a collection of plain parent references, and [Convert] changes the
 // representation in place. [Tree.Dump], [Tree.Forest] and [Tree.Load] export and import trees. [Tree.Check] finds
-// wrong fields, and [Tree.Repair] computes them again from the parent references, beside live writes. In a path
+// wrong fields, and [Tree.Repair] computes them again from the parent references, while others write. In a path
 // the parent reference is the last ID, and in ChildReferences the arrays are. A node with a path of slugs has no
 // other reference to its parent. If the path does not lead to a node, Repair can only make the node a root.
 //
