@@ -29,6 +29,25 @@ func read(t *testing.T) map[string]testkit.Rights {
 	return out
 }
 
+// A second table says what the collections of the first one are.
+func TestCollections(t *testing.T) {
+	rows := testkit.Value[[][]string](t)(csv.NewReader(bytes.NewReader(testkit.Value[[]byte](t)(os.ReadFile("docs/privileges-collections.csv")))).ReadAll())
+	explained, named := map[[2]string]bool{}, map[[2]string]bool{}
+	for _, row := range rows[1:] {
+		explained[[2]string{row[0], row[1]}] = true
+	}
+	for call, rights := range read(t) {
+		for coll := range rights {
+			if of, _, _ := strings.Cut(call, "."); coll != "" {
+				named[[2]string{of, coll}] = true
+			}
+		}
+	}
+	if !maps.Equal(explained, named) {
+		t.Errorf("%v are explained, and %v named", explained, named)
+	}
+}
+
 // write writes the rights that were found. The calls of a package that need the same ones are in one row.
 func write(t *testing.T, found map[string]testkit.Rights) {
 	t.Helper()
