@@ -88,7 +88,8 @@
 //		ID    string `bson:"_id"`
 //		Price int    `bson:"price"`
 //	}
-//	_, err = prices.Save(ctx, versioning.Revision[Price]{Number: etag, Document: Price{"lamp", 30}}, by)
+//	prices, err := versioning.New[string, Price](current, revisions, nil)
+//	_, err = prices.Save(ctx, versioning.Revision[Price]{Number: 2, Document: Price{"lamp", 30}}, by)
 //
 // At reads one old revision, and Revisions reads all, newest first. For pages, leave the loop after
 // as many as you show. [History.RevisionsBefore] continues below a number, newest first, and
@@ -107,9 +108,9 @@
 // [History.Diff] compares two revisions, and [History.Differences] two documents in memory.
 // [History.Restore] makes an old revision current again, and [History.Undo] takes back the changes of
 // one revision; both make a new revision. Neither compares a number with the current one. Where a request names it, call
-// Get in the same mongopatterns.Transact, and return ErrConflict if its Number is another. After Delete, an Insert of the same _id continues the
-// numbers. SaveMany saves in bulk, and [History.Prune] deletes old revisions. The [example of Diff]
-// shows who last changed a field.
+// Get in the same mongopatterns.Transact, and return ErrConflict if its Number is another. After Delete, an Insert of
+// the same _id continues the numbers. SaveMany saves in bulk, and [History.Prune] deletes old revisions. The [example
+// of Diff] shows who last changed a field.
 //
 // # What a save stores
 //
@@ -130,8 +131,9 @@
 // So if another pattern writes to the document, name its fields in Options.Ignored, as the section Documents of
 // its manual lists them: the array of attribute, outlier, subset or relation with its counts and flags, the
 // ancestors and the parent of tree, a counter of approx, the fields of computed with its StateField, a copy that
-// follows. The names are of top-level fields: for a Sum in "rating.sum" write "rating". They then stay as the other pattern wrote them, and no revision shows them, neither At nor Diff. Of a
-// document that was deleted, Restore does not bring them back. In documents that are all the other pattern's own,
+// follows. The names are of top-level fields: for a Sum in "rating.sum" write "rating". They then stay as the other
+// pattern wrote them, and no revision shows them, neither At nor Diff. Of a document that was deleted, Restore does not
+// bring them back. In documents that are all the other pattern's own,
 // as those of prealloc, bucket, series and slots, this leaves only fields of yours to undo. Do not ignore a
 // version of schemaversion or a kind of polymorphic, because they belong to the content. docs/pairs.csv has each
 // pattern.
