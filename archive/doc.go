@@ -125,7 +125,7 @@
 // All calls may run in any number of processes, at the same time, and while programs run that know
 // nothing of this package. Two Moves at once need no lock, because each document is moved by one of
 // them and Skipped by the other. A process can be killed at any moment. The server then ends its
-// transaction and releases its documents after transactionLifetimeLimitSeconds, by default 60.
+// transaction and releases its documents after transactionLifetimeLimitSeconds, by default after 60 to 90 s.
 //
 // In its transaction Move first marks the documents that still match the filter, and then reads, inserts and
 // deletes what it has marked. A change stream shows an update and a delete of the live document, and an insert

@@ -35,6 +35,8 @@ var (
 
 // Options names the fields and indexes. The zero value stores attributes: [{k, v}], with the index
 // {"attributes.k": 1, "attributes.v": 1}.
+//
+// Values are encoded and decoded with the registry and the BSON options of the collection's client.
 type Options struct {
 	// ArrayField is the path of the array. If it is dotted, its parents must be documents,
 	// not arrays. Default "attributes".

@@ -30,8 +30,8 @@
 //	}, nil)
 //	err = totals.EnsureIndexes(ctx)
 //
-//	err = totals.Insert(ctx, screening)                  // a new source
-//	err = totals.Change(ctx, []int{7}, func(ctx context.Context) error { … }) // any other change of sources
+//	err = totals.Insert(ctx, bson.M{"_id": 7, "film": "Dumbo", "viewers": 120, "revenue": 960})
+//	err = totals.Change(ctx, []int{7}, func(ctx context.Context) error { … }) // any other change
 //	film, err := totals.Get(ctx, "Dumbo", time.Hour)     // when it is older than an hour
 //	err = totals.Mark(ctx, "Dumbo")                      // later, by a worker:
 //	result, err := totals.Drain(ctx, nil)

@@ -17,9 +17,9 @@
 //
 // Tests may run in parallel, each with a [Database] of its own. With -short they are skipped. Only a package with an
 // [ExampleDatabase] needs a TestMain (see [Main]). The client's user may do what the role readWrite allows in each
-// database. What a test sets up beyond that, it does with [Admin]. Only clusters of [Sharded] have no users. [FailPoint]
-// makes the server fail commands of the test's client until the test ends, and [RunAgain] makes the functions of its
-// transactions run again. docs/mongotest.md introduces all of it by examples.
+// database. What a test sets up beyond that, it does with [Admin]. [Restricted] tests with fewer rights. Only clusters
+// of [Sharded] have no users. [FailPoint] makes the server fail commands of the test's client until the test ends, and
+// [RunAgain] makes the functions of its transactions run again. docs/mongotest.md introduces all of it by examples.
 //
 // A module that uses this package requires testcontainers-go, even where there is no Docker. One that only
 // imports patterns does not.

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // A user of a server. The zero value is nobody, for a server without authentication.
@@ -121,6 +122,56 @@ func Admin(t testing.TB, db *mongo.Database) *mongo.Database {
 	admin := client.Database(db.Name())
 	t.Cleanup(func() { disconnect(admin, cleanupTimeout) })
 	return admin
+}
+
+// Restricted returns db for another client, whose user may do nothing but these actions on each collection, and those
+// of "" on the database, until t ends. [Record], [FailPoint] and [RunAgain] know the client. db comes from [Database]
+// or [Server.Database], and not from a cluster, which has no users. On the server of MONGODB_URI the user named there has
+// to be allowed to create users and roles.
+//
+//	clerk := mongotest.Restricted(t, db, map[string][]string{"orders": {"find", "update"}, "": {"listCollections"}})
+//
+// Cost: 2 round trips, 2 at the end.
+func Restricted(t testing.TB, db *mongo.Database, actions map[string][]string) *mongo.Database {
+	t.Helper()
+	of, ok := clients.Load(db.Client())
+	if !ok {
+		t.Fatal("mongotest: Restricted needs a database from mongotest.Database")
+	}
+	server, admin := of.(known).server, Admin(t, db)
+	if len(server.shards) > 0 {
+		t.Fatal("mongotest: Restricted: a cluster has no users")
+	}
+	privileges := bson.A{}
+	for coll, allowed := range actions {
+		resource := bson.D{{Key: "db", Value: db.Name()}, {Key: "collection", Value: coll}}
+		privileges = append(privileges, bson.D{{Key: "resource", Value: resource}, {Key: "actions", Value: allowed}})
+	}
+	name := randomName()
+	for _, cmd := range []bson.D{
+		{{Key: "createRole", Value: name}, {Key: "roles", Value: bson.A{}}, {Key: "privileges", Value: privileges}},
+		{{Key: "createUser", Value: name}, {Key: "pwd", Value: name}, {Key: "roles", Value: bson.A{name}}},
+	} {
+		if err := admin.RunCommand(t.Context(), cmd).Err(); err != nil {
+			t.Fatalf("mongotest: Restricted: %v", err)
+		}
+	}
+	user := options.Credential{Username: name, Password: name, AuthSource: db.Name()}
+	restricted, err := server.database(options.Client().SetAuth(user))
+	if err != nil {
+		t.Fatalf("mongotest: Restricted: %v", err)
+	}
+	t.Cleanup(func() {
+		disconnect(restricted, cleanupTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+		defer cancel()
+		for _, drop := range []string{"dropUser", "dropRole"} {
+			if err := admin.RunCommand(ctx, bson.D{{Key: drop, Value: name}}).Err(); err != nil {
+				t.Errorf("mongotest: Restricted: %v", err)
+			}
+		}
+	})
+	return restricted.Client().Database(db.Name())
 }
 
 // AdminURI is [URI] for a user with all rights, for a program under test that needs them.

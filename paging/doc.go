@@ -69,7 +69,7 @@
 // over them with $in:
 //
 //	below, err := categories.DescendantsFilter(ctx, "Storage", 0)
-//	err = categoryColl.Distinct(ctx, "_id", below).Decode(&ids)
+//	err = categoryColl.Distinct(ctx, "_id", below).Decode(&ids) // a strict server API refuses it: use Find, with a projection
 //	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
 //	page, err := pager.Page(ctx, filter, req) // Equality: []string{"category"}
 //

@@ -88,7 +88,7 @@
 // package paging. To page over documents of another collection that name their category, read the IDs first:
 //
 //	below, err := cats.DescendantsFilter(ctx, "Storage", 0)
-//	err = coll.Distinct(ctx, "_id", below).Decode(&ids)
+//	err = coll.Distinct(ctx, "_id", below).Decode(&ids) // a strict server API refuses it: use Find, with a projection
 //	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
 //	page, err := products.Page(ctx, filter, req) // a paging.Pager with Equality: []string{"category"}
 //

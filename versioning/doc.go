@@ -81,6 +81,16 @@
 // had on a screen, and Edit for a change by a program. The [example of Save] uses the number as an
 // ETag.
 //
+// Several helpers with different T may serve one collection if their other options are the same. One with a small T
+// changes one field under an If-Match; the fields that Price lacks stay:
+//
+//	type Price struct {
+//		ID    string `bson:"_id"`
+//		Price int    `bson:"price"`
+//	}
+//	prices, err := versioning.New[string, Price](current, revisions, nil)
+//	_, err = prices.Save(ctx, versioning.Revision[Price]{Number: 2, Document: Price{"lamp", 30}}, by)
+//
 // At reads one old revision, and Revisions reads all, newest first. For pages, leave the loop after
 // as many as you show. [History.RevisionsBefore] continues below a number, newest first, and
 // [History.RevisionsFrom] begins at a number, oldest first:
@@ -97,9 +107,10 @@
 //
 // [History.Diff] compares two revisions, and [History.Differences] two documents in memory.
 // [History.Restore] makes an old revision current again, and [History.Undo] takes back the changes of
-// one revision; both make a new revision. After Delete, an Insert of the same _id continues the
-// numbers. SaveMany saves in bulk, and [History.Prune] deletes old revisions. The [example of Diff]
-// shows who last changed a field.
+// one revision; both make a new revision. Neither compares a number with the current one. Where a request names it, call
+// Get in the same mongopatterns.Transact, and return ErrConflict if its Number is another. After Delete, an Insert of
+// the same _id continues the numbers. SaveMany saves in bulk, and [History.Prune] deletes old revisions. The [example
+// of Diff] shows who last changed a field.
 //
 // # What a save stores
 //
@@ -120,8 +131,9 @@
 // So if another pattern writes to the document, name its fields in Options.Ignored, as the section Documents of
 // its manual lists them: the array of attribute, outlier, subset or relation with its counts and flags, the
 // ancestors and the parent of tree, a counter of approx, the fields of computed with its StateField, a copy that
-// follows. They then stay as the other pattern wrote them, and no revision shows them, neither At nor Diff. Of a
-// document that was deleted, Restore does not bring them back. In documents that are all the other pattern's own,
+// follows. The names are of top-level fields: for a Sum in "rating.sum" write "rating". They then stay as the other
+// pattern wrote them, and no revision shows them, neither At nor Diff. Of a document that was deleted, Restore does not
+// bring them back. In documents that are all the other pattern's own,
 // as those of prealloc, bucket, series and slots, this leaves only fields of yours to undo. Do not ignore a
 // version of schemaversion or a kind of polymorphic, because they belong to the content. docs/pairs.csv has each
 // pattern.
@@ -160,7 +172,8 @@
 // themselves if another writer changes the document after their first read. A ConflictError ends both, because the
 // revision to save was read before they began. So read it inside, or use Edit there. A read of
 // the history is in a causally consistent session, so beside a save it misses no revision, whatever it reads from; a
-// secondary that is behind makes it wait. If your context has a session, keep causal consistency on in it.
+// secondary that is behind makes it wait. But it may miss your own last save on a secondary, unless both are in a session of
+// yours. If your context has a session, keep causal consistency on in it.
 //
 // The time of a revision is from the clock of the process that saves, and never before that of the previous revision.
 // So AsOf is only as right as the clocks are. After a save by a process whose clock is an hour ahead, the document's

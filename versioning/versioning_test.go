@@ -200,3 +200,60 @@ func TestJSON(t *testing.T) {
 		}
 	}
 }
+
+// A helper with a small type changes its field and keeps the others, and refuses an older number.
+func TestSmallType(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	type name struct {
+		ID   string `bson:"_id"`
+		Name string `bson:"name"`
+	}
+	policies, names := helper[string, Policy](t, db, nil), helper[string, name](t, db, nil)
+	first := must[versioning.Revision[Policy]](t)(policies.Insert(t.Context(), Policy{"bilbo", "Bilbo", "standard", []string{"Ring"}}, nobody))
+	renamed := versioning.Revision[name]{Number: first.Number, Document: name{"bilbo", "Bilbo Baggins"}}
+	must[versioning.Revision[name]](t)(names.Save(t.Context(), renamed, nobody))
+	got := must[versioning.Revision[Policy]](t)(policies.Get(t.Context(), "bilbo"))
+	if diff := cmp.Diff(Policy{"bilbo", "Bilbo Baggins", "standard", []string{"Ring"}}, got.Document); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := names.Save(t.Context(), renamed, nobody); !errors.Is(err, mongopatterns.ErrConflict) {
+		t.Error(err)
+	}
+}
+
+// Undo of a revision is refused where the document has another number than the request names, also if it gets it meanwhile.
+func TestUndoUnderANumber(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	policies := helper[string, Policy](t, db, nil)
+	must[versioning.Revision[Policy]](t)(policies.Insert(t.Context(), Policy{ID: "bilbo", Name: "Bilbo"}, nobody))
+	edit := func(change func(p *Policy)) {
+		must[versioning.Revision[Policy]](t)(policies.Edit(t.Context(), "bilbo", func(p *Policy) error { change(p); return nil }, nobody))
+	}
+	edit(func(p *Policy) { p.Name = "Bilbo Baggins" })
+	undo := func(number int64, meanwhile func()) error {
+		return mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+			read, err := policies.Get(ctx, "bilbo")
+			if err != nil {
+				return err
+			}
+			if read.Number != number {
+				return mongopatterns.ErrConflict
+			}
+			meanwhile()
+			_, err = policies.Undo(ctx, "bilbo", 2, nobody)
+			return err
+		})
+	}
+	if err := undo(2, func() { edit(func(p *Policy) { p.Policy = "premium" }) }); !errors.Is(err, mongopatterns.ErrConflict) {
+		t.Errorf("saved meanwhile: %v", err)
+	}
+	if err := undo(3, func() {}); err != nil {
+		t.Error(err)
+	}
+	got := must[versioning.Revision[Policy]](t)(policies.Get(t.Context(), "bilbo"))
+	if want := (Policy{ID: "bilbo", Name: "Bilbo", Policy: "premium"}); !cmp.Equal(want, got.Document, cmpopts.EquateEmpty()) || got.Number != 4 {
+		t.Errorf("%+v", got)
+	}
+}

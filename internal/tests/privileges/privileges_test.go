@@ -2,6 +2,7 @@
 package privileges
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,7 +15,9 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
@@ -45,8 +48,11 @@ func TestPrivileges(t *testing.T) {
 		t.Errorf("%s does not have the calls of the registry: run this test with -update", table)
 	}
 	for _, name := range registry.Methods(registry.Reads()) { // as the page says of the role read
-		if more := less(want[name], []string{"find", "listCollections"}); len(more) > 0 && !slices.Contains(refreshing, name) {
-			t.Errorf("%s writes nothing and needs %v", name, more)
+		for coll, actions := range want[name] {
+			reading := coll == "" && slices.Equal(actions, []string{"listCollections"}) || slices.Equal(actions, []string{"find"})
+			if !reading && !slices.Contains(refreshing, name) {
+				t.Errorf("%s writes nothing and needs %v", name, want[name])
+			}
 		}
 	}
 	if !scale.Whole() {
@@ -71,7 +77,11 @@ func TestIndexesThatExist(t *testing.T) {
 		}
 	}
 	run(t, rows, func(t *testing.T, u *user, r registry.Row) {
-		if err := u.do(t, r, less(want[r.Method()], []string{"createIndex"})); err != nil {
+		rights := testkit.Rights{}
+		for coll, actions := range want[r.Method()] {
+			rights = rights.With(testkit.Rights{coll: slices.DeleteFunc(actions, func(action string) bool { return action == "createIndex" })})
+		}
+		if err := u.do(t, r, rights); err != nil {
 			t.Error(err)
 		}
 	})
@@ -84,17 +94,18 @@ var refreshing = []string{"computed.Computed.Get", "schemaversion.Collection.Get
 func TestNoRights(t *testing.T) {
 	rows := slices.CompactFunc(slices.Concat(registry.Writes(), registry.Reads()), func(a, b registry.Row) bool { return a.Package() == b.Package() })
 	run(t, rows, func(t *testing.T, u *user, r registry.Row) {
-		if err := u.do(t, r, nil); allowed(t, err) || !strings.Contains(err.Error(), "docs/privileges.md") && r.Package() != "mongopatterns" {
+		if err := u.do(t, r, testkit.Rights{}); allowed(t, err) || !strings.Contains(err.Error(), "docs/privileges.md") && r.Package() != "mongopatterns" {
 			t.Errorf("without rights: %v", err)
 		}
 	})
 }
 
-// The role of docs/privileges.md adds reviews, also to a product whose reviews old code has pushed. It removes nothing, makes no product and reads no other collection.
+// The role of docs/privileges.md adds reviews, also to a product whose reviews old code has pushed, and calls EnsureIndexes. It
+// removes nothing, makes no product and reads no other collection.
 func TestRoleOfThePage(t *testing.T) {
 	page := string(testkit.Value[[]byte](t)(os.ReadFile("docs/privileges.md")))
-	granted := regexp.MustCompile(`\{resource: \{db: "shop", collection: "(\w+)"\}, actions: \[(.*?)\]\}`).FindAllStringSubmatch(page, -1)
-	if len(granted) != 2 {
+	granted := regexp.MustCompile(`\{resource: \{db: "shop", collection: "(\w*)"\}, actions: \[(.*?)\]\}`).FindAllStringSubmatch(page, -1)
+	if len(granted) != 3 {
 		t.Fatalf("%d privileges", len(granted))
 	}
 	privileges := bson.A{}
@@ -107,15 +118,17 @@ func TestRoleOfThePage(t *testing.T) {
 	server.User(t, "ann", "reviewer", "admin")
 	root, db := server.Root.Database("shop"), server.As(t, "ann").Database("shop")
 	opts := &subset.Options{ParentField: "product", ArrayField: "reviews", N: 3, Sort: testkit.D("written", -1)}
-	of := func(db *mongo.Database) *subset.Subset[string, bson.D] {
-		return testkit.Value[*subset.Subset[string, bson.D]](t)(subset.New[string, bson.D](db.Collection("products"), db.Collection("reviews"), opts))
+	type sku string // EnsureIndexes compares how the client encodes it
+	of := func(db *mongo.Database) *subset.Subset[sku, bson.D] {
+		return testkit.Value[*subset.Subset[sku, bson.D]](t)(subset.New[sku, bson.D](db.Collection("products"), db.Collection("reviews"), opts))
 	}
 	testkit.OK(t, of(root).EnsureIndexes(t.Context()))
 	old := bson.A{testkit.D("_id", 1, "written", 1), testkit.D("_id", 2, "written", 2)}
 	testkit.InsertAll(t, root.Collection("products"), []any{testkit.D("_id", "new"), testkit.D("_id", "old", "reviews", old)})
 	reviews := of(db)
+	testkit.OK(t, reviews.EnsureIndexes(t.Context()))
 	for i := range 5 {
-		for n, product := range []string{"new", "old"} {
+		for n, product := range []sku{"new", "old"} {
 			testkit.Value[any](t)(reviews.Insert(t.Context(), product, testkit.D("_id", 10+2*i+n, "written", 10+i)))
 		}
 	}
@@ -133,42 +146,49 @@ func TestRoleOfThePage(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// measure takes one right after the other away and returns those without which a method fails.
-func measure(t *testing.T, rows []registry.Row) map[string][]string {
+// measure takes one right after the other away of those that the commands of a method need, and returns the ones without which it
+// fails.
+func measure(t *testing.T, rows []registry.Row) map[string]testkit.Rights {
 	var mu sync.Mutex
-	found := map[string][]string{}
-	t.Run("measure", func(t *testing.T) {
-		run(t, rows, func(t *testing.T, u *user, r registry.Row) {
-			testkit.OK(t, u.do(t, r, u.all))
-			needed := u.all
-			for _, part := range [][]string{rare(u.all), common} {
-				if without := less(needed, part); allowed(t, u.do(t, r, without)) {
-					needed = without
-					continue
-				}
-				for _, action := range part {
-					if without := less(needed, []string{action}); allowed(t, u.do(t, r, without)) {
-						needed = without
-					}
-				}
+	found := map[string]testkit.Rights{}
+	var methods []registry.Row
+	for _, name := range registry.Methods(rows) {
+		methods = append(methods, registry.Row{Name: name})
+	}
+	run(t, methods, func(t *testing.T, u *user, method registry.Row) {
+		needed := testkit.Rights{}
+		for _, r := range rows {
+			if r.Method() == method.Name {
+				needed = u.needs(t, r, needed)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			both := append(found[r.Method()], needed...)
-			slices.Sort(both)
-			found[r.Method()] = slices.Compact(both)
-		})
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		found[method.Name] = needed.With(rarer[method.Name])
 	})
 	return found
 }
 
-// common are the rights that many calls need.
-var common = []string{"find", "insert", "update", "remove", "createCollection", "createIndex", "listCollections"}
-
-func rare(all []string) []string { return less(all, common) }
-
-func less(all, without []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(action string) bool { return slices.Contains(without, action) })
+// needs returns known, which are rights that other rows of the method need, with those that this one needs besides.
+func (u *user) needs(t *testing.T, r registry.Row, known testkit.Rights) testkit.Rights {
+	t.Helper()
+	if allowed(t, u.do(t, r, known)) {
+		return known
+	}
+	testkit.OK(t, u.do(t, r, nil))
+	tried := u.sent()
+	needed := known.With(tried)
+	if err := u.do(t, r, needed); err != nil {
+		t.Fatalf("%s: testkit.Needed misses a right: %v", r.Name, err)
+	}
+	for coll, actions := range tried.Without(known) {
+		for _, action := range actions {
+			if without := needed.Without(testkit.Rights{coll: {action}}); allowed(t, u.do(t, r, without)) {
+				needed = without
+			}
+		}
+	}
+	return needed
 }
 
 // allowed reports whether a call has the rights it needs.
@@ -207,46 +227,61 @@ type user struct {
 	name      string
 	root      *mongo.Database
 	client    *mongo.Client
-	all       []string // the actions of readWrite
 	databases int
+
+	mu       sync.Mutex
+	commands []*event.CommandStartedEvent // of the last call
 }
 
 func newUser(t *testing.T, server *testkit.Authenticated, name string) *user {
 	u := &user{name: name, root: server.Root.Database("admin")}
 	command(t, u.root, "createRole", name, "privileges", bson.A{}, "roles", bson.A{})
 	server.User(t, name, name, "admin")
-	u.client = server.As(t, name)
-	var info struct {
-		Roles []struct {
-			Privileges []struct {
-				Resource struct{ Collection string }
-				Actions  []string
-			}
-		}
-	}
-	testkit.OK(t, u.root.RunCommand(t.Context(), testkit.D("rolesInfo", testkit.D("role", "readWrite", "db", "any"), "showPrivileges", true)).Decode(&info))
-	for _, p := range info.Roles[0].Privileges {
-		if p.Resource.Collection == "" {
-			u.all = p.Actions
-		}
-	}
+	u.client = server.As(t, name, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			u.commands = append(u.commands, &event.CommandStartedEvent{
+				Command: slices.Clone(e.Command), CommandName: e.CommandName, DatabaseName: e.DatabaseName})
+		}}))
 	return u
 }
 
-// do makes a call with some rights. The state that it starts from is stored with all rights of readWrite and dbAdmin.
-func (u *user) do(t *testing.T, r registry.Row, actions []string) error {
+// sent returns the rights for the commands of the last call.
+func (u *user) sent() testkit.Rights {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out := testkit.Rights{}
+	for _, e := range u.commands {
+		if e.DatabaseName == u.database() {
+			out = out.With(testkit.Needed(e))
+		}
+	}
+	return out
+}
+
+func (u *user) database() string { return fmt.Sprint(u.name, "_", u.databases) }
+
+// do makes a call with rights, or with all of readWrite and dbAdmin if rights is nil. The state that it starts from is stored with all of these.
+func (u *user) do(t *testing.T, r registry.Row, rights testkit.Rights) error {
 	t.Helper()
 	u.databases++
-	db := u.client.Database(fmt.Sprint(u.name, "_", u.databases))
+	db := u.client.Database(u.database())
 	defer func() { testkit.OK(t, u.root.Client().Database(db.Name()).Drop(t.Context())) }()
 	on := func(role string) bson.D { return testkit.D("role", role, "db", db.Name()) }
 	command(t, u.root, "updateRole", u.name, "privileges", bson.A{}, "roles", bson.A{on("readWrite"), on("dbAdmin")})
 	call := r.Start(&registry.Scene{T: t, DB: db})
-	privileges := bson.A{}
-	if len(actions) > 0 {
-		privileges = bson.A{testkit.D("resource", testkit.D("db", db.Name(), "collection", ""), "actions", actions)}
+	if rights != nil {
+		privileges := bson.A{}
+		for coll, actions := range rights {
+			resource := testkit.D("db", db.Name(), "collection", coll)
+			privileges = append(privileges, testkit.D("resource", resource, "actions", actions))
+		}
+		command(t, u.root, "updateRole", u.name, "roles", bson.A{}, "privileges", privileges)
 	}
-	command(t, u.root, "updateRole", u.name, "roles", bson.A{}, "privileges", privileges)
+	u.mu.Lock()
+	u.commands = nil
+	u.mu.Unlock()
 	result, err := call.Do(t.Context())
 	for _, f := range result.Failures {
 		err = errors.Join(err, f.Err)

@@ -8,26 +8,36 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/relation"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/timeseries"
+	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 // ways are the rows of calls that need more rights on a way that the rows of the registry do not go: where they are refused and
 // read why, where a document is full, or where they find what other code has written. testkit.CheckRights finds such ways.
 func ways() []registry.Row {
-	return slices.Concat(attributeWays, bucketWays, seriesWays, extrefWays, outlierWays, preallocWays, relationWays, subsetWays, versioningWays)
+	return slices.Concat(attributeWays, bucketWays, seriesWays, extrefWays, outlierWays, preallocWays, relationWays, subsetWays,
+		versioningWays, indexWays())
 }
 
 type call = func(ctx context.Context) error
@@ -52,6 +62,96 @@ func upkeep(name string, start func(s *registry.Scene) func(context.Context, *mo
 		do := start(s)
 		return registry.Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return do(ctx, nil) }}
 	}}
+}
+
+// number is a type of a program's own, so EnsureIndexes compares how the client encodes it.
+type number int
+
+// indexWays are EnsureIndexes of helpers with such a type, of a Pager with text in its Scope, and of an Archive without
+// collections.
+func indexWays() (out []registry.Row) {
+	type indexer interface{ EnsureIndexes(context.Context) error }
+	for name, start := range map[string]func(s *registry.Scene) indexer{
+		"approx.Counters": func(s *registry.Scene) indexer { return testkit.Must(approx.New[number](s.Coll("pages"), nil)) },
+		"approx.Distinct": func(s *registry.Scene) indexer {
+			return testkit.Must(approx.NewDistinct[number, number](s.Coll("days"), nil))
+		},
+		"approx.Sampled": func(s *registry.Scene) indexer { return testkit.Must(approx.NewSampled[number](s.Coll("pages"), nil)) },
+		"archive.Archive": func(s *registry.Scene) indexer {
+			return testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{TimeField: "paid",
+				Companions: []archive.Companion{{Live: s.Coll("payments"), Archived: s.Coll("payments_old"), Field: "invoice"}}}))
+		},
+		"computed.Computed": func(s *registry.Scene) indexer {
+			return testkit.Must(computed.New[number, number, bson.D](s.Coll("screenings"), s.Coll("films"), computed.Rule{KeyField: "film",
+				Pipeline: mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$film", "n", testkit.D("$sum", 1)))}, Empty: testkit.D("n", 0)}, nil))
+		},
+		"extref.Source": func(s *registry.Scene) indexer {
+			return testkit.Must(extref.New[number, bson.D](s.Coll("customers"), []extref.Target{
+				{Collection: s.Coll("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}}}, &extref.Options{Outbox: s.Coll("outbox")}))
+		},
+		"outlier.Lists": func(s *registry.Scene) indexer {
+			return testkit.Must(outlier.New[number, int](s.Coll("books"), s.Coll("books_overflow"), nil))
+		},
+		"paging.Pager": func(s *registry.Scene) indexer {
+			return testkit.Must(paging.New[struct{ ID number }](s.Coll("articles"), testkit.D("at", -1), &paging.Options{Scope: testkit.D("tenant", "a")}))
+		},
+		"prealloc.Grids": func(s *registry.Scene) indexer {
+			return testkit.Must(prealloc.New[number, string](s.Coll("screenings"), nil))
+		},
+		"relation.Relation": func(s *registry.Scene) indexer {
+			return testkit.Must(relation.New[number, int, bson.D](s.Coll("people"), s.Coll("tasks"), &relation.Options{Links: s.Coll("links")}))
+		},
+		"schemaversion.Collection": func(s *registry.Scene) indexer {
+			same := func(d bson.D) (bson.D, error) { return d, nil }
+			return testkit.Must(schemaversion.New[struct{ ID number }](s.Coll("contacts"), []schemaversion.Step{{Up: same}}, nil))
+		},
+		"slots.Slots": func(s *registry.Scene) indexer {
+			return testkit.Must(slots.New[number, int](s.Coll("slots"), timeseries.Every(time.Hour), nil))
+		},
+		"split.Split": func(s *registry.Scene) indexer {
+			return testkit.Must(split.New[number, bson.D, bson.D](s.Coll("movies"), s.Coll("movie_details"), &split.Options{
+				IDField: "movie_id", ColdFields: []string{"plot"}}))
+		},
+		"subset.Subset": func(s *registry.Scene) indexer {
+			return testkit.Must(subset.New[number, bson.D](s.Coll("products"), s.Coll("reviews"), nil))
+		},
+		"tree.Tree": func(s *registry.Scene) indexer {
+			return testkit.Must(tree.New[number, bson.D](s.Coll("nodes"), tree.AncestorArray, nil))
+		},
+	} {
+		out = append(out, way(name+".EnsureIndexes/own type", nil, func(s *registry.Scene) call { return start(s).EnsureIndexes }))
+	}
+	return out
+}
+
+// rarer are rights of ways that no row goes, as after a conflict with another writer. The tests of the packages go them.
+var rarer = map[string]testkit.Rights{
+	"archive.Archive.Repair":         {"invoices": {"update"}, "payments": {"insert"}, "payments_old": {"remove"}},
+	"archive.Archive.Restore":        {"invoices": {"find", "update"}},
+	"extref.Source.Drain":            {"customers": {"find", "update"}},
+	"extref.Source.Repair":           {"customers": {"find", "update"}},
+	"extref.Source.Update":           {"orders": {"find", "update"}},
+	"outlier.Lists.Add":              {"books_overflow": {"update"}},
+	"outlier.Lists.AddMany":          {"books_overflow": {"update"}},
+	"outlier.Lists.Adopt":            {"books_overflow": {"update"}},
+	"outlier.Lists.Repair":           {"books_overflow": {"update"}},
+	"relation.Relation.DeleteChild":  {"links": {"find"}, "people": {"find"}},
+	"relation.Relation.DeleteParent": {"tasks": {"find"}},
+	"relation.Relation.Extract":      {"tasks": {"find"}},
+	"relation.Relation.Link":         {"people": {"find"}},
+	"relation.Relation.Transfer":     {"people": {"find"}},
+	"split.Split.Adopt":              {"movie_details": {"update"}},
+	"subset.Subset.Adopt":            {"reviews": {"update"}},
+	"subset.Subset.Insert":           {"reviews": {"find"}},
+	"subset.Subset.InsertMany":       {"reviews": {"update"}},
+	"versioning.History.AsOf":        {"revisions": {"find"}},
+	"versioning.History.At":          {"policies": {"find"}},
+	"versioning.History.Delete":      {"revisions": {"find"}},
+	"versioning.History.Edit":        {"revisions": {"find"}},
+	"versioning.History.Insert":      {"revisions": {"insert"}},
+	"versioning.History.Restore":     {"policies": {"insert"}},
+	"versioning.History.Save":        {"revisions": {"find"}},
+	"versioning.History.SaveMany":    {"revisions": {"find"}},
 }
 
 func films(s *registry.Scene) *attribute.Attributes[int, int] {
@@ -114,7 +214,7 @@ var bucketWays = []registry.Row{
 // filled is a series whose window has a full document that another process has filled.
 func filled(s *registry.Scene) *series.Series[int, reading] {
 	make := func() *series.Series[int, reading] {
-		return testkit.Must(series.New[int, reading](s.Coll("series"), timeseries.Every(time.Hour), &series.Options{MaxCount: 1}))
+		return testkit.Must(series.New[int, reading](s.Coll("events"), timeseries.Every(time.Hour), &series.Options{MaxCount: 1}))
 	}
 	s.OK(testkit.ErrorOf(make().AppendMany(s.Context(), timeseries.Of(1, readings(3)...), nil)))
 	return make()
@@ -176,7 +276,7 @@ var extrefWays = []registry.Row{
 }
 
 func lists(s *registry.Scene) *outlier.Lists[int, int] {
-	return testkit.Must(outlier.New[int, int](s.Coll("books"), s.Coll("extras"), &outlier.Options{MaxCount: 4}))
+	return testkit.Must(outlier.New[int, int](s.Coll("books"), s.Coll("books_overflow"), &outlier.Options{MaxCount: 4}))
 }
 
 // long is a list with overflow documents.
@@ -217,7 +317,7 @@ var outlierWays = []registry.Row{
 		return lists(s).Repair
 	}),
 	upkeep("outlier.Lists.Repair/orphans", func(s *registry.Scene) func(context.Context, *mongopatterns.Work) (mongopatterns.Result, error) {
-		s.Insert("extras", testkit.D("parent", 1, "n", 0, "items", bson.A{1}))
+		s.Insert("books_overflow", testkit.D("parent", 1, "n", 0, "items", bson.A{1}))
 		return lists(s).Repair
 	}),
 }
