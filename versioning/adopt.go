@@ -186,10 +186,12 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 // history ends. work.Filter selects rows.
 //
 // A field of the row stays beside the revision unless Document has the same field, or all fields of its value, or it has a
-// name of the package's: that of an option, document, delta or deleted. A row that has more than 16 MiB then is Failed.
+// name of the package's: that of an option, document, delta or deleted. A row that exceeds 16 MiB then is Failed.
 //
 // A current document whose number is not higher than that of a row just adopted gets the next number, as from Repair, and
-// a time before that row's is raised to it. The result does not count these documents.
+// a time before that row's is raised to it. The result does not count these documents. So run it repeatedly beside old code: a
+// process that dies between its two writes leaves such a row. One that still has to write the document by its number then
+// finds another number there, as if somebody else had saved it first.
 //
 // Cost: 1 round trip, and reads all rows; for each 100 documents 1 to write them and 1 to read the current documents, index _id.
 //   - If one of them has changed meanwhile: 1 more.
@@ -366,9 +368,6 @@ func (d *store) adopted(raw bson.Raw) bool {
 	return err == nil && timed && (r.document != nil || r.delta != nil || r.deleted)
 }
 
-// maxRow is what the server stores.
-const maxRow = 16 << 20
-
 // pastRow returns the row that takes the place of raw.
 func (d *store) pastRow(raw bson.Raw, past *Revision[bson.Raw]) (h head, row bson.Raw, err error) {
 	all, err := diff.Parse(past.Document)
@@ -393,12 +392,7 @@ func (d *store) pastRow(raw bson.Raw, past *Revision[bson.Raw]) (h head, row bso
 		}
 		fields = d.rowFields(h, documentKey, diff.Embedded(document))
 	}
-	row = diff.Raw(append(fields, d.beside(raw, all)...))
-	if len(row) > maxRow {
-		return h, nil, fault.Invalid("the row would have %d bytes, with the fields that Document does not have, and can have %d",
-			len(row), maxRow)
-	}
-	return h, row, nil
+	return h, diff.Raw(append(fields, d.beside(raw, all)...)), nil
 }
 
 // beside returns the fields of a row that stay beside its revision, because document does not have them.
