@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -17,14 +18,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Adopt writes number and change into the current documents that have no number. Without Adopt they count as revision 1
-// too, so it is only needed for queries and indexes on these fields. known returns the change that made a document, which
+// Adopt writes number and change into the current documents that have no number, and the time into those that have a
+// number and no time. Without Adopt a document without a number counts as revision 1 too, so it is only needed for queries
+// and indexes on these fields, and beside a history of other code. known returns the change that made a document, which
 // it gets as stored; a nil known means that nothing is known. A zero time says that the time is not known, and is earlier
-// than all others. A document that has a history, because other code inserted it again, gets the next number of that
-// history. work.Filter selects current documents.
+// than all others. A document that has a history gets the number after its last one, unless it has a number, and a time
+// that is not before the last one. Fields of a stored change stay. work.Filter selects current documents.
 //
 // A number of another type, such as the double 3.0, stays as it is. A document in which RevisionField holds anything
 // else, such as "3", 0, 2.5 or a decimal, is Failed and named; correct it. So is a document that could not be saved
@@ -33,6 +36,7 @@ import (
 //
 // Cost: 1 round trip, and for each 100 documents 1 to read, 1 to look for a history and 1 to write them,
 // index _id.
+//   - If one of them has changed meanwhile: 1 more.
 func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.Adopt")
@@ -44,7 +48,7 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 	if known == nil {
 		known = func(bson.Raw) Change { return Change{} }
 	}
-	scan := maintain.Scan{Filter: d.core.unnumbered(), BatchSize: batchSize}
+	scan := maintain.Scan{Filter: d.core.unadopted(), BatchSize: batchSize}
 	return maintain.Run(ctx, d.core.current, work, scan, func(
 		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
 	) error {
@@ -52,10 +56,12 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 	})
 }
 
-// unnumbered selects the current documents that parse takes for unnumbered, or refuses for their number.
-func (d *store) unnumbered() bson.D {
+// unadopted selects the current documents that parse takes for unnumbered, or refuses for their number, and those without
+// a time.
+func (d *store) unadopted() bson.D {
 	number := expr.Field(d.opts.RevisionField)
 	return expr.Op("$expr", expr.Op("$not", expr.Cond(expr.IsType(number, "int", "long", "double"), expr.Op("$and",
+		expr.IsType(expr.Field(d.at()), "date"),
 		expr.Op("$eq", expr.Op("$trunc", number), number),
 		expr.Op("$gte", number, 1),
 		expr.Op("$lt", number, int64(math.MaxInt64)),
@@ -69,30 +75,74 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 		return err
 	}
 	var models []mongo.WriteModel
+	var ids bson.A
 	for _, raw := range batch {
 		s, err := d.parse(raw)
+		var made stamp
 		if err == nil {
-			s.change, err = d.stamp(known(raw))
+			made, err = d.stamp(known(raw))
 			err = fault.Of(s.id, err)
 		}
 		if err != nil {
 			maintain.Fail(result, d.current.Name(), raw.Lookup("_id"), err)
 			continue
 		}
-		last := ends[value.Key(s.id)]
-		if s.change.at.Before(last.change.at) {
-			s.change.at = last.change.at
-		}
-		s.number = last.number + 1
-		if err := check(s.head, diff.Patch(s.all, d.own(s.head))); err != nil {
+		next := adoptedAfter(s, made, ends[value.Key(s.id)])
+		if err := check(next, diff.Patch(s.all, d.own(next))); err != nil {
 			maintain.Fail(result, d.current.Name(), s.id, err)
 			continue
 		}
-		models = append(models, mongo.NewUpdateOneModel().
-			SetFilter(append(expr.ByID(s.id), expr.Element(d.opts.RevisionField, nil))).
-			SetUpdate(expr.Op("$set", expr.D(d.opts.RevisionField, s.number, d.opts.ChangeField, s.change.value()))))
+		set := expr.D(d.opts.ChangeField, next.change.value())
+		if s.unnumbered { // a number that stays keeps its type
+			set = append(set, expr.Element(d.opts.RevisionField, next.number))
+		}
+		models, ids = append(models, mongo.NewUpdateOneModel().SetFilter(d.untouched(s)).SetUpdate(expr.Op("$set", set))), append(ids, s.id)
 	}
-	return maintain.Rewrite(ctx, d.current, models, w, result)
+	skipped := result.Skipped
+	if err := maintain.Rewrite(ctx, d.current, models, w, result); err != nil || result.Skipped == skipped {
+		return err
+	}
+	return d.left(ctx, d.primary.current, ids, d.dated, result)
+}
+
+// dated reports whether a current document has number and time.
+func (d *store) dated(raw bson.Raw) bool {
+	s, err := d.parse(raw)
+	_, timed := value.Lookup(raw, d.at()).DateTimeOK()
+	return err == nil && !s.unnumbered && timed
+}
+
+// adoptedAfter returns the head that Adopt gives a current document, whose history ends with last.
+func adoptedAfter(s *current, made stamp, last head) head {
+	next := head{s.id, s.number, made}
+	if len(s.change.rest) > 0 {
+		next.change.rest = s.change.rest
+	}
+	if next.change.at.Before(last.change.at) {
+		next.change.at = last.change.at
+	}
+	if s.unnumbered {
+		next.number = last.number + 1
+	}
+	return next
+}
+
+// untouched selects a current document while number and change are as they were read.
+func (d *store) untouched(s *current) bson.D {
+	filter := expr.ByID(s.id)
+	for _, name := range d.names {
+		filter = append(filter, expr.Element(name, stored(s.all, name)))
+	}
+	return filter
+}
+
+// stored returns the value of a field for a filter, nil if the field is missing.
+func stored(all []diff.Field, name string) any {
+	v := diff.Find(all, name)
+	if v.Type == 0 {
+		return nil
+	}
+	return value.Equal(v)
 }
 
 func idsOf(batch []bson.Raw) bson.A {
@@ -132,12 +182,21 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 // {_id: …} if Deleted is set. A zero time says that the time is not known, and is earlier than all
 // others. Rows that are already revisions with a time are not touched. A row that changes meanwhile
 // is Remaining, and the next run adopts it. A row whose number the history already has is Failed.
-// If the current documents have no numbers, Adopt them afterwards, so that they continue where the
+// If the current documents have no numbers or times, Adopt them afterwards, so that they continue where the
 // history ends. work.Filter selects rows.
 //
-// Cost: 1 round trip, and reads all rows; for each 100 documents 1 round trip to write them, index _id.
+// A field of the row stays beside the revision unless Document has the same field, or all fields of its value, or it has a
+// name of the package's: that of an option, document, delta or deleted. A row that exceeds 16 MiB then is Failed.
+//
+// A current document whose number is not higher than that of a row just adopted gets the next number, as from Repair, and
+// a time before that row's is raised to it. The result does not count these documents. So run it repeatedly beside old code: a
+// process that dies between its two writes leaves such a row. One that still has to write the document by its number then
+// finds another number there, as if somebody else had saved it first.
+//
+// Cost: 1 round trip, and reads all rows; for each 100 documents 1 to write them and 1 to read the current documents, index _id.
 //   - If one of them has changed meanwhile: 1 more.
 //   - A row that has more than 8 MiB together with its replacement: 3 of its own.
+//   - A current document that gets a number: 2, and 1 document written.
 func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.AdoptRevisions")
@@ -152,47 +211,91 @@ func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.
 	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err
 	}
-	coll := d.core.revisions
-	return maintain.Run(ctx, coll, work, maintain.Scan{BatchSize: batchSize}, func(
+	return maintain.Run(ctx, d.core.revisions, work, maintain.Scan{BatchSize: batchSize}, func(
 		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
 	) error {
-		var models []mongo.WriteModel
-		var large [][2]bson.Raw
-		var ids bson.A
-		for _, raw := range batch {
-			if d.core.adopted(raw) {
-				continue
-			}
-			var row bson.Raw
-			past, err := read(raw)
-			if err == nil && past != nil {
-				row, err = d.core.pastRow(past)
-			}
-			switch {
-			case err != nil:
-				maintain.Fail(result, coll.Name(), raw.Lookup("_id"), err)
-			case past == nil:
-				result.Skipped++
-			case len(raw)+len(row) > maxStatement:
-				large, ids = append(large, [2]bson.Raw{raw, row}), append(ids, raw.Lookup("_id"))
-			default:
-				models, ids = append(models, d.core.replaced(raw, row)), append(ids, raw.Lookup("_id"))
-			}
+		return d.core.adoptRows(ctx, read, batch, w, result)
+	})
+}
+
+func (d *store) adoptRows(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error), batch []bson.Raw,
+	w mongopatterns.Work, result *mongopatterns.Result) error {
+	var models []mongo.WriteModel
+	var large [][2]bson.Raw
+	var ids, documents bson.A
+	ends := map[string]head{}
+	for _, raw := range batch {
+		if d.adopted(raw) {
+			continue
 		}
-		skipped := result.Skipped
-		if err := maintain.Rewrite(ctx, coll, models, w, result); err != nil {
+		var row bson.Raw
+		var h head
+		past, err := read(raw)
+		if err == nil && past != nil {
+			h, row, err = d.pastRow(raw, past)
+		}
+		switch {
+		case err != nil:
+			maintain.Fail(result, d.revisions.Name(), raw.Lookup("_id"), err)
+			continue
+		case past == nil:
+			result.Skipped++
+			continue
+		case len(raw)+len(row) > maxStatement:
+			large = append(large, [2]bson.Raw{raw, row})
+		default:
+			models = append(models, d.replaced(raw, row))
+		}
+		ids = append(ids, raw.Lookup("_id"))
+		if key := value.Key(h.id); ends[key].number < h.number {
+			documents, ends[key] = append(documents, h.id), h
+		}
+	}
+	skipped := result.Skipped
+	if err := maintain.Rewrite(ctx, d.revisions, models, w, result); err != nil {
+		return err
+	}
+	for _, l := range large {
+		if err := d.replaceLarge(ctx, l[0], l[1], w, result); err != nil {
 			return err
 		}
-		for _, l := range large {
-			if err := d.core.replaceLarge(ctx, l[0], l[1], w, result); err != nil {
-				return err
-			}
+	}
+	if result.Skipped > skipped {
+		if err := d.left(ctx, d.primary.revisions, ids, d.adopted, result); err != nil {
+			return err
 		}
-		if result.Skipped == skipped {
-			return nil
+	}
+	if w.DryRun || len(ids) == 0 {
+		return nil
+	}
+	return d.raise(ctx, documents, ends)
+}
+
+// raise gives the current documents whose numbers new rows have the next ones, because otherwise neither old code nor a save
+// could write them until Repair. A stored time is raised to that of the rows, as by a save. ends has the last rows of the
+// documents.
+func (d *store) raise(ctx context.Context, ids bson.A, ends map[string]head) error {
+	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.primary.current.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))},
+			options.Find().SetProjection(expr.D(d.opts.RevisionField, 1, d.opts.ChangeField, 1)))
+	}) {
+		if err != nil {
+			return err
 		}
-		return d.core.left(ctx, ids, result)
-	})
+		c, invalid := d.parse(raw)
+		last := ends[value.Key(c.id)]
+		switch {
+		case invalid != nil || c.unnumbered: // Adopt writes or names it
+		case c.number <= last.number:
+			_, err = d.renumber(ctx, c.id)
+		case d.dated(raw) && c.change.at.Before(last.change.at):
+			_, err = fault.One(d.current.UpdateOne(ctx, d.untouched(c), expr.Op("$set", expr.D(d.at(), last.change.at))))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxStatement is what a row and its replacement may have together in one statement. The _id and the document's ID are in
@@ -242,13 +345,14 @@ func (d *store) replaceLarge(ctx context.Context, raw, row bson.Raw, w mongopatt
 	return nil
 }
 
-// left counts rows as Remaining, not Skipped, if they still exist and are not adopted.
-func (d *store) left(ctx context.Context, ids bson.A, result *mongopatterns.Result) error {
-	for raw, err := range cursor.Find(ctx, d.primary.revisions, bson.D{expr.Element("_id", expr.Op("$in", ids))}) {
+// left counts documents as Remaining, not Skipped, if they still exist and are not adopted.
+func (d *store) left(ctx context.Context, coll *scoped.Collection, ids bson.A, adopted func(bson.Raw) bool,
+	result *mongopatterns.Result) error {
+	for raw, err := range cursor.Find(ctx, coll, bson.D{expr.Element("_id", expr.Op("$in", ids))}) {
 		if err != nil {
 			return err
 		}
-		if !d.adopted(raw) {
+		if !adopted(raw) {
 			result.Skipped--
 			result.Remaining++
 		}
@@ -262,27 +366,40 @@ func (d *store) adopted(raw bson.Raw) bool {
 	return err == nil && timed && (r.document != nil || r.delta != nil || r.deleted)
 }
 
-func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
+// pastRow returns the row that takes the place of raw.
+func (d *store) pastRow(raw bson.Raw, past *Revision[bson.Raw]) (h head, row bson.Raw, err error) {
 	all, err := diff.Parse(past.Document)
 	if err != nil {
-		return nil, fault.Invalid("Revision.Document: %w", err)
+		return h, nil, fault.Invalid("Revision.Document: %w", err)
 	}
 	if past.Number < 1 {
-		return nil, fault.Invalid("Revision.Number: it is %d and must be 1 or more", past.Number)
+		return h, nil, fault.Invalid("Revision.Number: it is %d and must be 1 or more", past.Number)
 	}
-	h := head{id: diff.Find(all, "_id"), number: past.Number}
+	h = head{id: diff.Find(all, "_id"), number: past.Number}
 	if err := value.CheckID(h.id); err != nil {
-		return nil, fault.Invalid("Revision.Document: %w", err)
+		return h, nil, fault.Invalid("Revision.Document: %w", err)
 	}
 	if h.change, err = d.stamp(past.Change); err != nil {
-		return nil, err
+		return h, nil, err
 	}
-	if past.Deleted {
-		return d.deletion(h), nil
+	fields := d.rowFields(h, deletedKey, value.Of(true))
+	if !past.Deleted {
+		document := append([]diff.Field{field("_id", h.id)}, diff.Without(all, append([]string{"_id"}, d.unkept...)...)...)
+		if document, err = d.scoped(document); err != nil {
+			return h, nil, fault.Invalid("Revision.Document: %w", err)
+		}
+		fields = d.rowFields(h, documentKey, diff.Embedded(document))
 	}
-	document := append([]diff.Field{field("_id", h.id)}, diff.Without(all, append([]string{"_id"}, d.unkept...)...)...)
-	if document, err = d.scoped(document); err != nil {
-		return nil, fault.Invalid("Revision.Document: %w", err)
-	}
-	return d.encodeRow(h, documentKey, diff.Embedded(document)), nil
+	return h, diff.Raw(append(fields, d.beside(raw, all)...)), nil
+}
+
+// beside returns the fields of a row that stay beside its revision, because document does not have them.
+func (d *store) beside(raw bson.Raw, document []diff.Field) []diff.Field {
+	own := append([]string{"_id", d.opts.DocumentIDField, documentKey, deltaKey, deletedKey}, d.names...)
+	in := diff.In(document)
+	holds := func(f diff.Field) bool { return diff.Identical(in.Value(f.Key), f.Value) }
+	return slices.DeleteFunc(diff.Without(diff.Open(raw), own...), func(f diff.Field) bool {
+		inside, ok := f.Value.DocumentOK()
+		return holds(f) || ok && !slices.ContainsFunc(diff.Open(inside), func(f diff.Field) bool { return !holds(f) })
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -128,14 +129,13 @@ func TestAdoptHistory(t *testing.T) {
 		t.Errorf("%+v", then)
 	}
 	for _, p := range testkit.Collect(t, d.Check(ctx, nil)) {
-		if p.Kind != versioning.TimeReversed { // of the current document no time is known
+		if p.Kind != versioning.TimeReversed { // Adopt was not called
 			t.Errorf("%v", p)
 		}
 	}
 	wantErr(t, "deleted", second(d.At(ctx, 2, 2)), versioning.ErrDeleted)
 }
 
-// A save while Adopt runs is not undone by it.
 // Numbers that were typed by hand: whole ones of any type stay, others are named.
 func TestAdoptNamesOtherNumbers(t *testing.T) {
 	t.Parallel()
@@ -146,7 +146,7 @@ func TestAdoptNamesOtherNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := []any{int32(1), int64(2), 3.0, int64(math.MaxInt64 - 1)}
+	good := []any{int32(1), int64(2), 3.0, int64(math.MaxInt64 - 2)}
 	bad := []any{"4", decimal, 0, -1, 2.5, math.NaN(), math.Inf(1), int64(math.MaxInt64), bson.A{1}, bson.D{{Key: "n", Value: 1}}, true}
 	var docs []any
 	for i, v := range append(slices.Clone(good), bad...) {
@@ -156,7 +156,7 @@ func TestAdoptNamesOtherNumbers(t *testing.T) {
 	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
 		t.Fatal(err)
 	}
-	if result, err := d.Adopt(ctx, nil, &mongopatterns.Work{Strict: true, BatchSize: 1, Filter: bson.M{"_id": bson.M{"$lt": 99}}}); !errors.Is(err, mongopatterns.ErrMalformed) || result.Failed != 1 || result.Done != 0 {
+	if result, err := d.Adopt(ctx, nil, &mongopatterns.Work{Strict: true, BatchSize: 1, Filter: bson.M{"_id": bson.M{"$lt": 99}}}); !errors.Is(err, mongopatterns.ErrMalformed) || result.Failed != 1 || result.Done != int64(len(good)) {
 		t.Errorf("strict: %+v, %v", result, err)
 	}
 	result, err := d.Adopt(ctx, nil, nil)
@@ -169,8 +169,14 @@ func TestAdoptNamesOtherNumbers(t *testing.T) {
 			t.Errorf("%v: %v", docs[i], err)
 		}
 	}
+	for i, number := range good {
+		if got := testkit.Get(testkit.One[bson.D](t, db.Collection("current"), i), "revision"); got != number {
+			t.Errorf("%T %v became %T %v", number, number, got, got)
+		}
+	}
 }
 
+// A save while Adopt runs is not undone by it.
 func TestAdoptBesideASave(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -289,25 +295,17 @@ func TestAdoptingAHistoryByHand(t *testing.T) {
 	update("a", 3)
 	b.save(t, "b", 3, 3)
 	b.save(t, "new", 1, 1)
-	invalid := 0
+	left := 0
 	for _, p := range testkit.Collect(t, b.d.Check(ctx, nil)) {
-		if p.Kind == mongopatterns.Malformed {
-			invalid++
+		if p.Kind == mongopatterns.NotAdopted {
+			left++
 		}
 	}
-	if invalid != 2 {
-		t.Errorf("%d rows of old code are named", invalid)
+	if left != 2 {
+		t.Errorf("%d rows of old code are named", left)
 	}
 	// The old code has stopped.
 	adopt(2, 1)
-	for _, p := range testkit.Collect(t, b.d.Check(ctx, nil)) {
-		if p.Kind != versioning.NumberTaken && p.Kind != versioning.TimeReversed || p.ID.StringValue() != "b" {
-			t.Errorf("%v", p) // of b old code has made a revision, and has not counted it
-		}
-	}
-	if r, err := b.d.Repair(ctx, nil); err != nil || r.Done != 1 {
-		t.Errorf("%+v, %v", r, err)
-	}
 	if found := testkit.Collect(t, b.d.Check(ctx, nil)); len(found) != 0 {
 		t.Errorf("%v", found)
 	}
@@ -321,8 +319,8 @@ func TestAdoptingAHistoryByHand(t *testing.T) {
 	}
 }
 
-// Adopt goes on where the history ends: the history comes first, or documents without a
-// number get one that the history has, until Repair.
+// Adopt goes on where the history ends: the history comes first, or AdoptRevisions gives the documents that Adopt has
+// numbered the next number and time.
 func TestAdoptBeforeTheHistory(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -333,16 +331,15 @@ func TestAdoptBeforeTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	must[mongopatterns.Result](t)(b.d.Adopt(ctx, nil, nil))
-	must[mongopatterns.Result](t)(b.d.AdoptRevisions(ctx, b.read, nil))
+	must[mongopatterns.Result](t)(b.d.AdoptRevisions(ctx, b.read, &mongopatterns.Work{DryRun: true}))
 	if r := must[versioning.Revision[bson.D]](t)(b.d.Get(ctx, "a")); r.Number != 1 {
 		t.Errorf("%+v", r)
 	}
-	if r, err := b.d.Repair(ctx, nil); err != nil || r.Done != 1 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if r := must[versioning.Revision[bson.D]](t)(b.d.Get(ctx, "a")); r.Number != 3 {
+	must[mongopatterns.Result](t)(b.d.AdoptRevisions(ctx, b.read, &mongopatterns.Work{BatchSize: 1}))
+	if r := must[versioning.Revision[bson.D]](t)(b.d.Get(ctx, "a")); r.Number != 3 || !r.Change.At.Equal(month(2)) {
 		t.Errorf("%+v", r)
 	}
+	testkit.Healthy(t, b.d)
 }
 
 // meanwhile reads rows as read does, and edits or deletes some that it has read.
@@ -414,7 +411,7 @@ func TestAdoptHistoryOfLargeRows(t *testing.T) {
 	}
 	testkit.OK(t, b.rows.Drop(ctx))
 	insert("alone", 5<<20)
-	costs.Record(t, b.rows.Database(), 1, []string{"listCollections", "find", "find", "update", "commitTransaction"}, func() error {
+	costs.Record(t, b.rows.Database(), 1, []string{"listCollections", "find", "find", "update", "commitTransaction", "find"}, func() error {
 		return second(b.d.AdoptRevisions(ctx, b.read, nil))
 	})
 }
@@ -453,7 +450,7 @@ func TestAdoptHistoryOfANumberTwice(t *testing.T) {
 	}
 	named := testkit.Collect(t, b.d.Check(ctx, nil))
 	if !slices.ContainsFunc(named, func(p mongopatterns.Problem) bool {
-		return p.Kind == mongopatterns.Malformed && p.ID.Type == bson.TypeString && p.ID.StringValue() == "z"
+		return p.Kind == mongopatterns.NotAdopted && p.ID.Type == bson.TypeString && p.ID.StringValue() == "z"
 	}) {
 		t.Errorf("%v", named)
 	}
@@ -492,4 +489,207 @@ func TestAdoptOfTheLargest(t *testing.T) {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
+}
+
+// contracts are policies of old code that counts in the documents itself, with names that New gets.
+func contracts(t *testing.T) byHand {
+	t.Helper()
+	db := mongotest.Database(t)
+	b := byHand{current: db.Collection("contracts"), rows: db.Collection("contract_history")}
+	b.d = must[*versioning.History[string, bson.D]](t)(versioning.New[string, bson.D](b.current, b.rows,
+		&versioning.Options{DocumentIDField: "contract", RevisionField: "ver", ChangeField: "chg"}))
+	return b
+}
+
+// keep is what old code does before it saves: a row with the state that is to be replaced.
+func (b byHand) keep(ctx context.Context, id string, ver int32) error {
+	_, err := b.rows.InsertOne(ctx, testkit.D("_id", fmt.Sprint(id, " ", ver), "contract", id, "ver", ver, "saved", month(int(ver)),
+		"who", "ann", "ip", "10.0.0.1", "body", testkit.D("text", fmt.Sprint("v", ver))))
+	return err
+}
+
+// readContract reads a row. It was saved when its state was replaced, so its revision began when the row before was saved.
+func (b byHand) readContract(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
+	body, ok := row.Lookup("body").DocumentOK()
+	if !ok {
+		return nil, nil
+	}
+	doc, err := bson.Marshal(testkit.D("_id", row.Lookup("body", "_id"), "text", body.Lookup("text")))
+	if row.Lookup("body", "_id").IsZero() {
+		doc, err = bson.Marshal(testkit.D("_id", row.Lookup("contract"), "text", body.Lookup("text")))
+	}
+	ver := row.Lookup("ver").AsInt64()
+	var at time.Time
+	if ver > 1 {
+		at = month(int(ver) - 1)
+	}
+	return &versioning.Revision[bson.Raw]{Number: ver, Document: doc, Change: versioning.Change{At: at}}, err
+}
+
+// A document that counts already gets the time that is known, or that of its last row, and AsOf is an error until then.
+func TestAdoptOfTimes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	b := contracts(t)
+	author := testkit.D("author", "eve", "ticket", int32(7))
+	testkit.Insert(t, b.current, testkit.D("_id", "a", "ver", int32(3), "text", "v3"), testkit.D("_id", "b", "ver", 3.0, "text", "v3", "chg", author),
+		testkit.D("_id", "c", "text", "v3"), testkit.D("_id", "alone", "ver", int32(3)))
+	for _, id := range []string{"a", "b", "c"} {
+		testkit.OK(t, errors.Join(b.keep(ctx, id, 1), b.keep(ctx, id, 2)))
+	}
+	testkit.OK(t, b.d.EnsureIndexes(ctx))
+	must[mongopatterns.Result](t)(b.d.AdoptRevisions(ctx, b.readContract, nil))
+	wantErr(t, "before Adopt", second(b.d.AsOf(ctx, "a", month(9))), versioning.ErrInconsistent)
+	costs.Record(t, b.current.Database(), 0, []string{"find", "find"}, func() error { return second(b.d.AsOf(ctx, "alone", month(9))) })
+	known := func(stored bson.Raw) versioning.Change {
+		if stored.Lookup("_id").StringValue() == "a" {
+			return versioning.Change{At: month(2), Author: "ann"}
+		}
+		return versioning.Change{}
+	}
+	if r, err := b.d.Adopt(ctx, known, nil); err != nil || r.Done != 4 || r.Failed+r.Remaining+r.Skipped != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	testkit.Healthy(t, b.d)
+	for id, want := range map[string]struct {
+		at     int
+		author string
+	}{"a": {2, "ann"}, "b": {1, "eve"}, "c": {1, ""}} {
+		r := must[versioning.Revision[bson.D]](t)(b.d.AsOf(ctx, id, month(want.at)))
+		if r.Number != 3 || !r.Change.At.Equal(month(want.at)) || r.Change.Author != want.author {
+			t.Errorf("%s: %+v", id, r)
+		}
+		if r := must[versioning.Revision[bson.D]](t)(b.d.AsOf(ctx, id, month(0))); r.Number != 1 {
+			t.Errorf("%s: %+v", id, r)
+		}
+	}
+	if r := must[versioning.Revision[bson.D]](t)(b.d.Get(ctx, "b")); cmp.Diff(testkit.D("ticket", int32(7)), r.Change.Fields) != "" {
+		t.Errorf("%+v", r)
+	}
+	if r, err := b.d.Adopt(ctx, nil, nil); err != nil || r.Examined != 0 {
+		t.Errorf("again: %+v, %v", r, err)
+	}
+}
+
+// A document that old code saves while Adopt writes its time keeps what old code wrote, is Remaining, and is next.
+func TestAdoptOfTimesBesideASave(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	b := contracts(t)
+	testkit.Insert(t, b.current, testkit.D("_id", "a", "ver", int32(1)))
+	save := func(bson.Raw) versioning.Change {
+		testkit.Update(t, b.current, testkit.D("_id", "a"), testkit.D("$inc", testkit.D("ver", int32(1))))
+		return versioning.Change{}
+	}
+	if r, err := b.d.Adopt(ctx, save, nil); err != nil || r.Done+r.Skipped != 0 || r.Remaining != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := b.d.Adopt(ctx, nil, nil); err != nil || r.Done != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r := must[versioning.Revision[bson.D]](t)(b.d.Get(ctx, "a")); r.Number != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Old code that dies between its two writes leaves a row with the number of the document, which nobody can save then.
+// AdoptRevisions gives the document the next number, and a time that Adopt had not known.
+func TestAdoptHistoryOfADeadProcess(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	b := contracts(t)
+	testkit.OK(t, b.d.EnsureIndexes(ctx))
+	testkit.Insert(t, b.current, testkit.D("_id", "dead", "ver", int32(3), "text", "v3"), testkit.D("_id", "early", "ver", int32(3), "text", "v3"))
+	must[mongopatterns.Result](t)(b.d.Adopt(ctx, nil, nil))
+	for ver := range int32(3) {
+		testkit.OK(t, b.keep(ctx, "dead", ver+1))
+	}
+	testkit.OK(t, errors.Join(b.keep(ctx, "early", 1), b.keep(ctx, "early", 2)))
+	edit := func() error {
+		return second(b.d.Edit(ctx, "dead", func(doc *bson.D) error { *doc = append(*doc, bson.E{Key: "by", Value: "new"}); return nil }, nobody))
+	}
+	wantErr(t, "locked", edit(), versioning.ErrInconsistent)
+	if err := second(b.rows.InsertOne(ctx, testkit.D("contract", "dead", "ver", int32(3)))); !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("%v", err)
+	}
+	if r, err := b.d.AdoptRevisions(ctx, b.readContract, nil); err != nil || r.Done != 5 || r.Failed+r.Remaining != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	testkit.Healthy(t, b.d)
+	if r := must[versioning.Revision[bson.D]](t)(b.d.Get(ctx, "dead")); r.Number != 4 {
+		t.Errorf("%+v", r)
+	}
+	if r := must[versioning.Revision[bson.D]](t)(b.d.Get(ctx, "early")); r.Number != 3 || !r.Change.At.Equal(month(1)) {
+		t.Errorf("%+v", r)
+	}
+	testkit.OK(t, edit())
+}
+
+// What read does not map stays in the row, so that the way back has it. What the document holds is not there twice.
+func TestAdoptHistoryKeepsFields(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	b := contracts(t)
+	testkit.OK(t, b.keep(ctx, "a", 1))
+	other := testkit.D("_id", "a", "text", "v2", "more", int32(1)) // read leaves more out
+	testkit.Insert(t, b.rows, testkit.D("_id", "a 2", "contract", "a", "ver", int32(2), "text", "v2", "body", other))
+	must[mongopatterns.Result](t)(b.d.AdoptRevisions(ctx, b.readContract, nil))
+	for id, want := range map[string]bson.D{
+		"a 1": testkit.D("saved", bson.NewDateTimeFromTime(month(1)), "who", "ann", "ip", "10.0.0.1"),
+		"a 2": testkit.D("body", other),
+	} {
+		row := testkit.One[bson.D](t, b.rows, id)
+		if diff := cmp.Diff(want, row[5:]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", id, diff)
+		}
+	}
+	// The way back of docs/adopting.md.
+	back := bson.A{testkit.D("$set", testkit.D("body", "$document")), testkit.D("$unset", bson.A{"chg", "document"})}
+	testkit.OK(t, second(b.rows.UpdateMany(ctx, testkit.D("document", testkit.D("$exists", true)), back)))
+	want := testkit.D("_id", "a 1", "contract", "a", "ver", int64(1), "saved", bson.NewDateTimeFromTime(month(1)), "who", "ann", "ip", "10.0.0.1",
+		"body", testkit.D("_id", "a", "text", "v1"))
+	if diff := cmp.Diff(want, testkit.One[bson.D](t, b.rows, "a 1")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// A row that has no room for both is unchanged.
+	large := testkit.D("text", "x", "y", strings.Repeat("y", 9<<20))
+	testkit.Insert(t, b.rows, testkit.D("_id", "large", "contract", "large", "ver", int32(1), "body", large))
+	double := func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
+		if row.Lookup("_id").StringValue() != "large" {
+			return nil, nil
+		}
+		return &versioning.Revision[bson.Raw]{Number: 1, Document: testkit.Raw(t, testkit.D("_id", "large", "z", row.Lookup("body", "y")))}, nil
+	}
+	if r, err := b.d.AdoptRevisions(ctx, double, nil); err != nil || r.Failed != 1 || !errors.Is(r.Failures[0].Err, mongopatterns.ErrInvalid) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Before the adoption Check tells rows of old code from what has to be corrected, such as rows whose document is null, and
+// reads no history again for them.
+func TestCheckBeforeAdoption(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	b := contracts(t)
+	testkit.Insert(t, b.current, testkit.D("_id", "a", "ver", int32(3)))
+	testkit.OK(t, errors.Join(b.keep(ctx, "a", 1), b.keep(ctx, "a", 2)))
+	costs.Record(t, b.current.Database(), 0, []string{"listCollections", "find", "find", "find", "aggregate"}, func() error {
+		return testkit.Drain(b.d.Check(ctx, nil))
+	})
+	for _, id := range []string{"lost 1", "lost 2"} {
+		testkit.Insert(t, b.rows, testkit.D("_id", id, "contract", nil, "ver", int32(1)))
+	}
+	testkit.Insert(t, b.rows, testkit.D("_id", "unset", "ver", int32(1)))
+	wantErr(t, "a number twice", b.d.EnsureIndexes(ctx), versioning.ErrInconsistent)
+	got := map[string]mongopatterns.ProblemKind{}
+	for _, p := range testkit.Collect(t, b.d.Check(ctx, nil)) {
+		got[p.ID.StringValue()] = p.Kind
+	}
+	want := map[string]mongopatterns.ProblemKind{"a 1": mongopatterns.NotAdopted, "a 2": mongopatterns.NotAdopted, "unset": mongopatterns.NotAdopted,
+		"lost 1": mongopatterns.Malformed, "lost 2": mongopatterns.Malformed}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	testkit.OK(t, second(b.rows.UpdateMany(ctx, testkit.D("contract", testkit.D("$type", "null")), testkit.D("$unset", testkit.D("contract", "")))))
+	testkit.OK(t, b.d.EnsureIndexes(ctx))
 }

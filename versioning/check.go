@@ -27,7 +27,7 @@ import (
 // The kinds of problem that Check finds.
 const (
 	// NumberTaken: the number of the current document is not higher than the last number in its
-	// history, so the document cannot be saved. Repair gives it the next number.
+	// history, so the document cannot be saved. Repair gives it the next number, as AdoptRevisions does.
 	NumberTaken mongopatterns.ProblemKind = "number taken"
 	// NoDeletion: other code removed the document without a deletion in the history. Repair adds
 	// the deletion, and so does Insert.
@@ -39,7 +39,7 @@ const (
 	// The revision stored as this delta is lost.
 	BrokenDelta mongopatterns.ProblemKind = "broken delta"
 	// TimeReversed: a revision has an earlier time than the one before it, so AsOf does not find
-	// it.
+	// it. A current document without a time gets one from Adopt.
 	TimeReversed mongopatterns.ProblemKind = "time reversed"
 	// TimeAhead: a revision has a time more than five minutes ahead of this process's clock, so AsOf does not find it
 	// yet. Either the clock of the process that saved it was wrong, or the clock of this process is.
@@ -54,13 +54,14 @@ const (
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Duplicate: two revisions have the same number. The unique index is missing.
-//   - Malformed: a document in one of the two collections is not a revision, or a current document has more
-//     than 16,760,832 bytes or 179 levels and cannot be saved until you make it smaller or flatter.
+//   - NotAdopted: a row of other code, which has no change. AdoptRevisions takes it if its read knows it.
+//   - Malformed: a document in one of the two collections is not a revision, such as a row whose document's ID is null, or
+//     a current document has more than 16,760,832 bytes or 179 levels and cannot be saved until you make it smaller or flatter.
 //
 // Cost: 1 round trip, and for each 100 documents 3.
 //   - Many revisions, all of which are read: more.
 //   - Those that only the history has: 1 or more to list them.
-//   - Each document with a problem: 3.
+//   - Each document with a problem other than NotAdopted: 3.
 func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "versioning.Check")
 	problems := maintain.Check(ctx, d.core.current, work, whole, d.core.audit)
@@ -234,6 +235,10 @@ func (d *store) problems(ctx context.Context, ids bson.A, current map[string]loa
 		return nil, err
 	}
 	for _, h := range suspects {
+		if !slices.ContainsFunc(h.problems, isOurs) { // nothing that a concurrent write may explain
+			out = append(out, h.problems...)
+			continue
+		}
 		var found []*history
 		err := txn.Run(ctx, d.current, func(ctx context.Context) error {
 			one := bson.A{h.id}
@@ -254,6 +259,8 @@ func (d *store) problems(ctx context.Context, ids bson.A, current map[string]loa
 	return out, nil
 }
 
+func isOurs(p mongopatterns.Problem) bool { return p.Kind != mongopatterns.NotAdopted }
+
 // foreign reports the rows that the unique index does not cover: rows with the _id of one of the
 // documents and no number, and, for the _id null, rows without a document's ID.
 func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Problem, err error) {
@@ -262,13 +269,13 @@ func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Pr
 		filter = expr.D("$or", bson.A{filter, d.rowsOf(nil)})
 	}
 	for raw, err := range cursor.Find(ctx, d.primary.revisions, filter,
-		options.Find().SetProjection(expr.D(d.opts.DocumentIDField, 1, d.opts.RevisionField, 1))) {
+		options.Find().SetProjection(expr.D(d.opts.DocumentIDField, 1, d.opts.RevisionField, 1, d.opts.ChangeField, 1))) {
 		if err != nil {
 			return nil, err
 		}
 		if r, invalid := d.parseRow(raw); invalid != nil {
 			h := history{store: d}
-			h.found(mongopatterns.Malformed, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
+			h.found(r.malformed(), r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 			out = append(out, h.problems...)
 		}
 	}
@@ -310,6 +317,14 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 	return slices.DeleteFunc(all, func(h *history) bool { return len(h.problems) == 0 }), nil
 }
 
+// malformed returns the kind of problem that a row is which is not a revision.
+func (r *row) malformed() mongopatterns.ProblemKind {
+	if r.other {
+		return mongopatterns.NotAdopted
+	}
+	return mongopatterns.Malformed
+}
+
 // A history is the state of examine for one document.
 type history struct {
 	*store
@@ -347,7 +362,7 @@ func (h *history) add(r *row, invalid error) {
 	next := h.next
 	switch {
 	case invalid != nil:
-		h.found(mongopatterns.Malformed, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
+		h.found(r.malformed(), r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 		return
 	case next == nil:
 		if h.removed && !r.deleted {
@@ -373,7 +388,7 @@ func (h *history) add(r *row, invalid error) {
 	err := h.resolve(r, next)
 	switch {
 	case errors.Is(err, errNoState):
-		h.found(mongopatterns.Malformed, r, 0, mongopatterns.Problem{Detail: err.Error()})
+		h.found(r.malformed(), r, 0, mongopatterns.Problem{Detail: err.Error()})
 	case err != nil:
 		h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
 	}

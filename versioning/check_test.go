@@ -291,7 +291,7 @@ func TestForeignRows(t *testing.T) {
 			if p.Kind == versioning.NoDeletion && p.ID.StringValue() == "c" {
 				continue
 			}
-			if p.Kind != mongopatterns.Malformed || p.Collection != "revisions" {
+			if p.Kind != mongopatterns.NotAdopted || p.Collection != "revisions" {
 				t.Errorf("%v", p)
 			}
 			out = append(out, p.ID.StringValue())

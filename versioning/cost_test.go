@@ -81,7 +81,7 @@ func TestAdoptRevisionsCosts(t *testing.T) {
 		testkit.Insert(t, rows, bson.D{{Key: "_id", Value: i}, {Key: "document_id", Value: i}, {Key: "n", Value: i}})
 	}
 	costs.Run(t, db, []costs.Case{
-		{Name: "AdoptRevisions of 150 rows", Sends: []string{list, find, up, more, up}, Writes: 150, Call: func(ctx context.Context) error {
+		{Name: "AdoptRevisions of 150 rows", Sends: []string{list, find, up, find, more, up, find}, Writes: 150, Call: func(ctx context.Context) error {
 			return second(d.AdoptRevisions(ctx, func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
 				document := testkit.Raw(t, bson.D{{Key: "_id", Value: row.Lookup("document_id")}, {Key: "n", Value: row.Lookup("n")}})
 				return &versioning.Revision[bson.Raw]{Number: 1, Change: versioning.Change{At: month(0)}, Document: document}, nil

@@ -249,7 +249,8 @@
 // counts revisions keeps its numbers. [History.Adopt] writes numbers, and authors and times where
 // you know them. [History.AdoptRevisions] turns a history that was kept by hand into revisions; run
 // it before Adopt. The unique index covers only rows with a document's ID and a number, so old code
-// can keep adding its own rows. Check names them.
+// can keep adding its own rows, which Check names as NotAdopted. If they have the same field names, the index
+// covers them too, and refuses a number twice. It also covers a row whose document's ID is null.
 //
 // If other code writes the current documents without this package, the states that it overwrites
 // are missing in the history. With SnapshotEvery 1 nothing else is lost. [History.Check] finds what

@@ -55,6 +55,7 @@ type row struct {
 	delta    bson.Raw      // resolve makes document from it and the document of the next revision
 	deleted  bool
 	lost     bool // its document cannot be restored
+	other    bool // it has no change, so other code stored it
 }
 
 // A draft is a revision to be written: base with changes.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
@@ -593,4 +594,87 @@ func ExampleHistory_Adopt() {
 	policy, err := policies.Get(ctx, "bilbo")
 	fmt.Println(result.Done, policy.Number, policy.Change.Author, err)
 	// Output: 1 1 lobelia <nil>
+}
+
+// Old code keeps the history of contracts in rows {contract, ver, saved, who, body}, written when somebody replaces the body.
+// So a row says when the revision after it began, and who made that.
+func ExampleHistory_AdoptRevisions() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	rows := db.Collection("contract_history")
+	contracts, err := versioning.New[string, bson.M](db.Collection("contracts"), rows,
+		&versioning.Options{DocumentIDField: "contract", RevisionField: "ver", ChangeField: "chg"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	day := func(n int) time.Time { return time.Date(1941, 4, n, 9, 0, 0, 0, time.UTC) }
+	if _, err := db.Collection("contracts").InsertOne(ctx, bson.M{"_id": "c1", "ver": 3, "sum": 30}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := rows.InsertMany(ctx, []bson.M{
+		{"contract": "c1", "ver": 1, "saved": day(1), "who": "ann", "ip": "10.0.0.1", "body": bson.M{"_id": "c1", "sum": 10}},
+		{"contract": "c1", "ver": 2, "saved": day(2), "who": "bob", "ip": "10.0.0.2", "body": bson.M{"_id": "c1", "sum": 20}},
+	}); err != nil {
+		log.Fatal(err)
+	}
+
+	// made returns the change that made a revision, from the row before it. That row may be adopted already: the fields
+	// that its revision does not have are still there. Of the first revision nothing is known.
+	made := func(contract string, ver int64) (versioning.Change, error) {
+		var before struct {
+			Saved time.Time
+			Who   string
+		}
+		err := rows.FindOne(ctx, bson.M{"contract": contract, "ver": ver - 1}).Decode(&before)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			err = nil
+		}
+		return versioning.Change{At: before.Saved, Author: before.Who}, err
+	}
+	read := func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
+		var r struct {
+			Contract string
+			Ver      int64
+			Body     bson.Raw
+		}
+		if err := bson.Unmarshal(row, &r); err != nil || r.Body == nil {
+			return nil, err // without a body it is no revision, and is Skipped
+		}
+		change, err := made(r.Contract, r.Ver)
+		if at, ok := r.Body.Lookup("chg", "at").TimeOK(); ok && change.At.IsZero() { // new code made it
+			change = versioning.Change{At: at}
+		}
+		return &versioning.Revision[bson.Raw]{Number: r.Ver, Change: change, Document: r.Body}, err
+	}
+	known := func(stored bson.Raw) versioning.Change {
+		change, err := made(stored.Lookup("_id").StringValue(), stored.Lookup("ver").AsInt64())
+		if err != nil {
+			log.Fatal(err)
+		}
+		return change
+	}
+
+	if err := contracts.EnsureIndexes(ctx); err != nil {
+		log.Fatal(err)
+	}
+	history, err := contracts.AdoptRevisions(ctx, read, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	documents, err := contracts.Adopt(ctx, known, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("rows:", history.Done, "documents:", documents.Done)
+	for r, err := range contracts.Revisions(ctx, "c1") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.Number, r.Change.At.Format(time.DateOnly), r.Change.Author, r.Document["sum"])
+	}
+	// Output:
+	// rows: 2 documents: 1
+	// 3 1941-04-02 bob 30
+	// 2 1941-04-01 ann 20
+	// 1 0001-01-01  10
 }

@@ -80,11 +80,7 @@ func (d *store) archived(was, next *current) bson.Raw {
 
 // deletion returns the row of a deletion.
 func (d *store) deletion(h head) bson.Raw {
-	return d.encodeRow(h, deletedKey, value.Of(true))
-}
-
-func (d *store) encodeRow(h head, key string, what bson.RawValue) bson.Raw {
-	return diff.Raw(d.rowFields(h, key, what))
+	return diff.Raw(d.rowFields(h, deletedKey, value.Of(true)))
 }
 
 // newRow returns a row with an _id. The driver would copy the row to add one.
@@ -104,11 +100,13 @@ func (d *store) rowFields(h head, key string, what bson.RawValue) []diff.Field {
 func (d *store) parseRow(raw bson.Raw) (*row, error) {
 	r := &row{key: raw.Lookup("_id")}
 	r.id, r.change = raw.Lookup(d.opts.DocumentIDField), stampOf(raw.Lookup(d.opts.ChangeField))
+	// The unique index covers a row whose document's ID is null, and EnsureIndexes may fail for it.
+	r.other = raw.Lookup(d.opts.ChangeField).Type == 0 && r.id.Type != bson.TypeNull
 	var ok bool
 	r.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField))
 	missing := ""
 	switch {
-	case r.id.Type == 0:
+	case r.id.Type == 0, r.id.Type == bson.TypeNull:
 		r.id.Type, missing = bson.TypeNull, d.opts.DocumentIDField // the server treats a missing field as null
 	case !ok:
 		missing = "number in " + d.opts.RevisionField
@@ -299,7 +297,7 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 		return nil, err
 	}
 	if current != nil && current.change.at.UnixMilli() <= moment.UnixMilli() {
-		return d.asRow(current), nil
+		return d.asRow(current), d.placed(ctx, current)
 	}
 	until := expr.Element(d.at(), expr.Op("$lt", bson.DateTime(moment.UnixMilli()+1)))
 	then, err := d.first(ctx, append(d.numbered(id, 1), until), expr.D(d.at(), -1, d.opts.RevisionField, -1))
@@ -317,6 +315,20 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 		return nil, fault.Of(id, ErrPruned)
 	}
 	return nil, fault.Of(id, mongopatterns.ErrNotFound)
+}
+
+// placed returns an error if the time of the current document is not known, but that of an earlier revision is.
+func (d *store) placed(ctx context.Context, current *current) error {
+	if !current.change.at.IsZero() {
+		return nil
+	}
+	known := expr.Element(d.at(), expr.Op("$gt", bson.NewDateTimeFromTime(time.Time{})))
+	timed, err := d.first(ctx, append(d.numbered(current.id, 1), known), expr.D(d.at(), -1, d.opts.RevisionField, -1))
+	if err == nil && timed != nil {
+		err = ofRevision(current.id, current.number, fmt.Errorf("%w: its time is not known, but that of revision %d is: run Adopt",
+			ErrInconsistent, timed.number))
+	}
+	return err
 }
 
 // backward yields the revisions of a document with numbers below n, newest first. With the largest n, which
@@ -486,9 +498,11 @@ func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revis
 
 // AsOf returns the revision that was current at a time, without Options.Ignored. Of several in the
 // same millisecond it returns the last one. For a time before the first revision it returns
-// mongopatterns.ErrNotFound, and for one outside the years 1 to 9999 mongopatterns.ErrInvalid.
+// mongopatterns.ErrNotFound, and for one outside the years 1 to 9999 mongopatterns.ErrInvalid. If the time of
+// the current revision is not known and that of an earlier one is, it returns ErrInconsistent; Adopt sets the time.
 //
 // Cost: 1 round trip, 1 key and 1 document if that is the current one, otherwise 2, by the index on time.
+//   - The time of the current one is not known: 1 more.
 //   - With deltas: 1 more.
 //   - A time before the history: 3.
 func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (revision Revision[T], err error) {

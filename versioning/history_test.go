@@ -61,7 +61,7 @@ func TestIndexesBesideAHandMadeHistory(t *testing.T) {
 	}
 	named := map[string]int{}
 	for _, p := range testkit.Collect(t, d.Check(ctx, nil)) {
-		if p.Kind != mongopatterns.Malformed || p.Collection != "revisions" {
+		if p.Kind != mongopatterns.NotAdopted || p.Collection != "revisions" {
 			t.Errorf("%v", p)
 		}
 		named[p.ID.String()]++
