@@ -318,7 +318,12 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 		least = attributeFamily
 	}
 	if n := int64(len(s.paths)); len(s.paths) < least {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of its %s fields %s an index of %s own, or reads that filter by %s", len(s.paths), s.kind, verb(n, "have"), either(n, "its", "their"), either(n, "it", "them")))
+		besides := ""
+		these := Finding{Pattern: pattern, Collection: c.name, Path: s.above}.Name()
+		if slices.ContainsFunc(l.report.Findings, func(f Finding) bool { return f.Name() == these }) {
+			besides = "besides the fields that are advised, "
+		}
+		l.not(pattern, c.name, s.above, besides+fmt.Sprintf("%d of its %s fields %s an index of %s own, or reads that filter by %s", len(s.paths), s.kind, verb(n, "have"), either(n, "its", "their"), either(n, "it", "them")))
 		return nil
 	}
 	if clean := len(s.paths) - len(s.mixed); clean < least {

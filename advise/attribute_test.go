@@ -84,3 +84,21 @@ func TestWildcardIndex(t *testing.T) {
 		said(t, db, reads, test.finding, "goods", note)
 	}
 }
+
+// Of fields beside those that are advised, too few are another matter: the report does not deny what it advises.
+func TestAttributeAndOthersBesides(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("goods"), times(300, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: fmt.Sprint("sp_n", i%8), Value: i}, {Key: fmt.Sprint("sp_s", i%4), Value: "x"}}
+	}))
+	var reads []advise.Query
+	for i := range 8 {
+		reads = append(reads, sends(t, 5, fmt.Sprintf(`{"find": "goods", "filter": {"sp_n%d": 7}}`, i))...)
+		reads = append(reads, sends(t, 5, fmt.Sprintf(`{"find": "goods", "filter": {"sp_s%d": "x"}}`, i%4))...)
+	}
+	report := said(t, db, reads, "attribute:goods", "goods", "")
+	if notes := strings.Join(about(report, "goods"), "; "); !strings.Contains(notes, "besides the fields that are advised, 4 of its string fields have an index") {
+		t.Error(notes)
+	}
+}

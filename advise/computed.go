@@ -297,7 +297,7 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 		l.not(pattern, c.name, t.key, "the filter fixes other fields to values that have no Go")
 		return nil
 	case len(c.multikey(t.key)) > 0:
-		l.not(pattern, c.name, t.key, "some documents have an array there")
+		l.not(pattern, c.name, t.key, arraysAt(c.multikey(t.key)))
 		return nil
 	}
 	targets, err := l.targets(ctx, c, t.key)

@@ -141,7 +141,20 @@ func TestTreeOfRootsThatNameThemselves(t *testing.T) {
 		root, stray := c.docs[0].(bson.D), c.docs[len(c.docs)-1].(bson.D)
 		root[len(root)-1].Value, stray[len(stray)-1].Value = root[0].Value, nil
 	})
-	if got := reason(t, report, "tree"); len(report.Findings) > 0 || !strings.Contains(got, " a parent that names itself: Adopt would leave these and all below them") {
+	if got := reason(t, report, "tree"); len(report.Findings) > 0 || !strings.Contains(got, " a parent that names itself: Adopt would leave these and all below them") ||
+		!strings.Contains(got, `find({$expr: {$eq: ["$_id", "$`) {
+		t.Errorf("advised %v, %q", named(report), got)
+	}
+}
+
+// What stops a pattern is said with the query that finds it.
+func TestTotalsOfAnArray(t *testing.T) {
+	t.Parallel()
+	report := dirty(t, "computed: totals of a product", func(c *labelled) {
+		one := c.docs[7].(bson.D)
+		one[len(one)-2].Value = bson.A{one[len(one)-2].Value}
+	})
+	if got := reason(t, report, "computed"); !strings.HasPrefix(got, "some documents have an array there: find({") || !strings.HasSuffix(got, `": {$type: "array"}})`) {
 		t.Errorf("advised %v, %q", named(report), got)
 	}
 }

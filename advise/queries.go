@@ -277,7 +277,7 @@ func (l *looker) queries(ctx context.Context, names []string) error {
 		}
 		source := Source{Name: from.name, Queries: len(queries), Of: of}
 		if err != nil {
-			source.Note = sourceNote(l.reason(err), err)
+			source.Note = sourceNote(from.name, l.reason(err), err)
 		}
 		l.report.Sources = append(l.report.Sources, source)
 		all = append(all, queries...)
@@ -330,13 +330,16 @@ func (l *looker) trafficOf(name string) *traffic {
 
 // sourceNote is the reason, in the words of a source: servers before 8.0 have no
 // query statistics, and say that they do not know the stage.
-func sourceNote(reason string, err error) string {
+func sourceNote(name, reason string, err error) string {
 	var refused mongo.CommandError
 	if !errors.As(err, &refused) {
 		return reason
 	}
 	switch refused.Code {
 	case 13:
+		if name == "system.profile" {
+			return "the user may not read it: find on it, as dbAdmin of this database has, would do"
+		}
 		return "the user may not read it: the role clusterMonitor would add it"
 	case 40324:
 		return "this server has none"

@@ -299,9 +299,10 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	if !packed {
 		pattern = "bucket"
 	}
+	lists := c.multikey(append([]string{s.at}, s.ids()...)...)
 	switch {
-	case len(c.multikey(s.at)) > 0 || slices.ContainsFunc(s.ids(), func(name string) bool { return len(c.multikey(name)) > 0 }):
-		l.not(pattern, c.name, s.at, "some documents have an array there")
+	case len(lists) > 0:
+		l.not(pattern, c.name, s.at, arraysAt(lists))
 		return nil
 	case s.form.name != "" && strings.Contains(s.at, "."):
 		l.not(pattern, c.name, s.at, "the times are "+s.form.name+" inside a subdocument, and the packages need dates, as $toDate makes them")

@@ -168,14 +168,21 @@ func (c *collection) has(path string, kinds ...string) bool {
 	return false
 }
 
-// multikey are the places of a path where some document has an array: an index on it has several keys for that document.
-func (c *collection) multikey(path string) (arrays []string) {
-	for i, letter := range path + "." {
-		if letter == '.' && c.has(path[:i], "array") {
-			arrays = append(arrays, path[:i])
+// multikey are the places of paths where some document has an array: an index on it has several keys for that document.
+func (c *collection) multikey(paths ...string) (arrays []string) {
+	for _, path := range paths {
+		for i, letter := range path + "." {
+			if letter == '.' && c.has(path[:i], "array") {
+				arrays = append(arrays, path[:i])
+			}
 		}
 	}
 	return arrays
+}
+
+// arraysAt says that some documents have an array at one of the places, and how to find them.
+func arraysAt(places []string) string {
+	return fmt.Sprintf("some documents have an array there: find({%q: {$type: \"array\"}})", places[0])
 }
 
 // kind is the one type of a field, "" if there are several.

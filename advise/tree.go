@@ -151,7 +151,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 		l.not(pattern, c.name, g.field, links.astray())
 		return nil
 	case links.under > 0:
-		l.not(pattern, c.name, g.field, fmt.Sprintf("%s a parent that names itself: Adopt would leave these and all below them, so set the parent of a root to null first", has(links.under)))
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%s a parent that names itself: Adopt would leave these and all below them, so set the parent of a root to null first. To find the roots: find({$expr: {$eq: [\"$_id\", \"$%s\"]}})", has(links.under), g.field))
 		return nil
 	case links.named >= c.count:
 		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")

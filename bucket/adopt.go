@@ -34,9 +34,10 @@ import (
 // document, about 20 bytes. So Adopt can be stopped at any point and run again, with any filter, without
 // storing anything twice. A further call takes documents that were inserted since, even with a lower _id,
 // and those that failed before. After a call that ends with Failed 0, every document that was in the source
-// during the whole call is adopted exactly once. Keep the ledger until nothing writes to the source any
-// more and [Buckets.Compare] yields nothing. Without the ledger the next call stores everything again,
-// except measurements with an ID.
+// during the whole call is adopted exactly once. Without the ledger the next call stores everything
+// again, except measurements with an ID, so keep it until nothing writes to the source any more, a last call
+// has Failed 0, and you know the reason of each problem of [Buckets.Compare]. A series to which new code
+// appends stays Different.
 //
 // Skipped counts documents that were adopted before (later edits are not carried over; Compare names them), documents
 // whose ID a bucket holds already (Options.IDField), and those for which convert returns [mongopatterns.ErrSkip], which

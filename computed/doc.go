@@ -86,6 +86,13 @@
 // values. Check finds that as well. Check and Repair leave marked targets to Drain, and targets that Drain has set
 // aside to you. A source without KeyField, or in which it cannot be an _id, counts for no target.
 //
+// Neither does one that names no target, such as "1" for 1, and text in a sum counts 0. Nothing reports them. To find them:
+//
+//	db.orders.aggregate([
+//		{$lookup: {from: "customers", localField: "customer", foreignField: "_id", as: "c"}},
+//		{$match: {$or: [{"c.0": {$exists: false}}, {customer: {$type: "array"}}, {total: {$not: {$type: "number"}}}]}},
+//	])
+//
 // # Failures
 //
 // If the pipeline fails on a source, Insert, Change and Get return the error, and the first two write nothing. The

@@ -18,15 +18,19 @@ import (
 )
 
 // Adopt completes the references of a target that have only a key so far, and perhaps some fields.
-// It sets the followed fields and the version to those of the source, and frozen fields where the
-// copy has none. A source without a version gets 0. A reference with a version has been adopted
+// It overwrites the followed fields and the version with those of the source, and writes frozen fields
+// where the copy has none. A source without a version gets 0. A reference with a version has been adopted
 // already. In an Unversioned target all references are checked. Work.Filter selects documents of
 // the target's collection. Adopt can be run again.
 //
+// Run Check before, because it names the copies that Adopt overwrites, see [NoVersion]. Where a copy has
+// a value and the source has none, or null, that value may be the only one. In a target with versions
+// Adopt leaves such a copy without a version, until you set the field of the source or unset that of the copy.
+//
 // Result.Done counts the incomplete documents whose batch was committed, including those that another
-// writer completed meanwhile. Remaining counts, in the documents that Adopt reads, malformed references
-// and references to sources that are invalid or do not exist, whatever the policy. A document with another
-// value at the path, such as a plain ID, is neither read nor counted; Check names it.
+// writer completed meanwhile. Remaining counts, in the documents that Adopt reads, malformed references, copies
+// that it leaves, and references to sources that are invalid or do not exist, whatever the policy. A document
+// with another value at the path, such as a plain ID, is neither read nor counted; Check names it.
 //
 // Each batch is a transaction that writes to its sources (it sets and removes a field), so that no
 // change of them is missed.
@@ -66,6 +70,20 @@ func (t *target) unadopted() bson.D {
 	return expr.D(t.VersionField, nil)
 }
 
+// from is the conditions, besides the key, on a copy that Adopt completes from s: it has no value that s lacks.
+func (t *target) from(s state) bson.D {
+	out := t.unadopted()
+	if t.Unversioned {
+		return out
+	}
+	for _, f := range t.follow {
+		if none(s.value(f)) {
+			out = append(out, expr.Element(f.As, expr.D("$eq", nil, "$not", expr.AnArray)))
+		}
+	}
+	return out
+}
+
 // adopt completes a batch: the copies that Check would report, as far as a source can correct them.
 func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, result *mongopatterns.Result) error {
 	sources, err := c.sources(ctx, c.o.KeyField, t.sources(docs))
@@ -74,30 +92,28 @@ func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, 
 	}
 	keys, ids := map[string]bson.RawValue{}, map[string]bson.A{}
 	for _, f := range t.problems(docs, sources, true) {
-		if unsolvable[f.Kind] {
-			result.Remaining++
-			continue
+		if !f.left() {
+			key := value.Key(f.key)
+			keys[key], ids[key] = f.key, append(ids[key], f.ID)
 		}
-		key := value.Key(f.key)
-		keys[key], ids[key] = f.key, append(ids[key], f.ID)
 	}
 	if len(keys) > 0 && !dry {
+		var now map[string]state
 		err = txn.Run(ctx, c.source, func(ctx context.Context) (err error) {
-			sources, err = c.fill(ctx, t, keys, ids)
+			now, err = c.fill(ctx, t, keys, ids)
 			return err
 		})
+		maps.Copy(sources, now)
 	}
 	if err != nil {
 		return err
 	}
 	lacking := map[string]bool{}
-	for key := range keys {
-		if sources[key].bad != "" { // meanwhile
-			result.Remaining += int64(len(ids[key]))
-			continue
-		}
-		for _, id := range ids[key] {
-			lacking[value.Key(id.(bson.RawValue))] = true
+	for _, f := range t.problems(docs, sources, true) {
+		if f.left() {
+			result.Remaining++
+		} else {
+			lacking[value.Key(f.ID)] = true
 		}
 	}
 	result.Done += int64(len(lacking))
@@ -131,13 +147,13 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 		for _, f := range t.Fields {
 			if v := s.value(f); f.Frozen && v.Type != 0 {
 				absent := expr.Element(f.As, expr.Op("$exists", false))
-				add(expr.Op("$set", expr.D(t.slot(f.As), v)), append(t.unadopted(), absent)...)
+				add(expr.Op("$set", expr.D(t.slot(f.As), v)), append(t.from(s), absent)...)
 			}
 		}
 		if t.Unversioned {
 			add(t.write(s), t.than("$ne", s))
 		} else {
-			add(t.write(s), t.unadopted()...)
+			add(t.write(s), t.from(s)...)
 		}
 	}
 	if len(models) == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -198,6 +199,69 @@ func TestAdopt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Check names the copies that Adopt overwrites. Adopt leaves a copy whose value the source lacks, as Check says,
+// also beside other copies of the same source, until somebody decides.
+func TestAdoptLeavesTheOnlyValue(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, d("_id", 1), d("_id", 2, "name", nil), team(3, "new"))
+	insert(t, colls[0],
+		d("_id", 1, "team", d("_id", 1, "name", "only here")), d("_id", 2, "team", d("_id", 2, "name", "only here")),
+		d("_id", 3, "team", d("_id", 3, "name", "maiden")), d("_id", 4, "team", d("_id", 1)), d("_id", 5, "team", d("_id", 3, "name", "new")))
+	left := d("ref", d("id", i32(1)), "name", "only here")
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{left, d("ref", d("id", 1)), left}))
+	check := func() (out []string) {
+		for _, p := range testkit.Collect(t, r.Check(t.Context(), nil)) {
+			if p.Kind == extref.NoVersion && !p.Have.IsZero() {
+				out = append(out, p.String())
+			}
+		}
+		return out
+	}
+	stay := []string{
+		`extref: single 1: no version: team.name is "only here": copy of 1`,
+		`extref: single 2: no version: team.name is "only here", want null: copy of 2`,
+	}
+	many := `extref: many 1: no version: teams.name is "only here": copy of 1`
+	overwritten := `extref: single 3: no version: team.name is "maiden", want "new": copy of 3`
+	diff(t, append(slices.Clone(stay), overwritten, many), check())
+	for _, dry := range []bool{true, false} {
+		work := &mongopatterns.Work{DryRun: dry}
+		diff(t, tally{Examined: 5, Done: 3, Remaining: 2}, ok[tally](t)(r.Adopt(t.Context(), "single.team", work)))
+		diff(t, tally{Examined: 1, Done: 1, Remaining: 1}, ok[tally](t)(r.Adopt(t.Context(), "many.teams", work)))
+	}
+	diff(t, append(slices.Clone(stay), many), check())
+	diff(t, tally{Examined: 2, Remaining: 2}, ok[tally](t)(r.Adopt(t.Context(), "single.team", nil)))
+	diff(t, d("teams", bson.A{left, d("ref", d("id", i32(1), "v", int64(0))), left}), stored(t, colls[1])[0][1:])
+	diff(t, wrote(0).Done, ok[tally](t)(r.Repair(t.Context(), nil)).Done)
+
+	must(t)(teams.UpdateByID(t.Context(), 1, set("name", "decided")))
+	must(t)(colls[0].UpdateByID(t.Context(), 2, d("$unset", d("team.name", ""))))
+	diff(t, tally{Examined: 2, Done: 2}, ok[tally](t)(r.Adopt(t.Context(), "single.team", nil)))
+	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Adopt(t.Context(), "many.teams", nil)))
+	diff(t, []string(nil), check())
+}
+
+// A source that loses a value while its references are adopted leaves the copies their values.
+func TestAdoptBesideAnUnset(t *testing.T) {
+	t.Parallel()
+	_, teams, colls := people(t, nil, nil)
+	insert(t, teams, team(1, "one"))
+	insert(t, colls[0], d("_id", 1, "team", d("_id", 1, "name", "only here")))
+	var once sync.Once
+	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("update", func() {
+		once.Do(func() { must(t)(teams.UpdateByID(t.Context(), 1, d("$unset", d("name", "")))) })
+	}))).Client().Database(teams.Database().Name())
+	r, err := extref.New[int, bson.D](hooked.Collection("teams"), []extref.Target{
+		{Collection: hooked.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, tally{Examined: 1, Remaining: 1}, ok[tally](t)(r.Adopt(t.Context(), "single.team", nil)))
+	diff(t, []bson.D{d("_id", i32(1), "team", d("_id", i32(1), "name", "only here"))}, stored(t, colls[0]))
 }
 
 // References to an invalid source do not keep others from being adopted, in the same batch or

@@ -31,7 +31,9 @@ const (
 	// propagates.
 	Ahead mongopatterns.ProblemKind = "ahead"
 	// NoVersion: a copy's version is not a whole number, or cannot be raised. Repair leaves it
-	// alone; Adopt sets a missing or null one.
+	// alone; Adopt sets a missing or null one. If the version is missing or null and a followed field has
+	// another value than the source, then Field, Have and Want are those of that field. Adopt overwrites
+	// Have with Want, but leaves the copy if Want is missing or null.
 	NoVersion mongopatterns.ProblemKind = "no version"
 )
 
@@ -289,18 +291,27 @@ func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 }
 
 // problems returns, for each document, the first problem with each of its sources, and the first
-// malformed value. With adopt, a missing frozen field is a problem, and a copy with a version is not.
+// malformed value. With adopt, a missing frozen field is a problem, a copy with a version is not, and a copy that
+// Adopt leaves hides no other copy of its source.
 func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool) []finding {
 	var out []finding
 	for _, doc := range docs {
 		copies, malformed := t.copies(doc)
-		found, seen := []finding{{Problem: malformed}}, map[string]bool{}
+		type group struct {
+			source string
+			left   bool
+		}
+		found, seen := []finding{{Problem: malformed}}, map[group]bool{}
 		for _, copied := range copies {
 			key := value.Lookup(copied, t.IDField)
 			id := value.Key(key)
-			if s, asked := sources[id]; asked && !seen[id] {
-				f := t.compare(copied, s, adopt)
-				f.key, seen[id] = key, f.Kind != ""
+			s, asked := sources[id]
+			if !asked {
+				continue
+			}
+			f := t.compare(copied, s, adopt)
+			if g := (group{id, adopt && f.left()}); f.Kind != "" && !seen[g] {
+				f.key, seen[g] = key, true
 				found = append(found, f)
 			}
 		}
@@ -335,7 +346,13 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 		version, ok := whole(have)
 		f.above = version + 1
 		switch {
-		case !ok || none(have) || version >= maxVersion && version > s.version:
+		case none(have):
+			f.Kind = NoVersion
+			if field, ok := t.overwritten(copied, s); ok {
+				f.Field, f.Have, f.Want = t.path(field.As), value.Lookup(copied, field.As), s.value(field)
+				return f
+			}
+		case !ok || version >= maxVersion && version > s.version:
 			f.Kind = NoVersion
 		case len(t.follow) == 0: // all fields are frozen: the copy stays behind
 			return f
@@ -359,4 +376,27 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 		}
 	}
 	return f
+}
+
+// overwritten returns the first followed field in which a copy has a value that is not that of the source. A
+// field that the source lacks comes first.
+func (t *target) overwritten(copied bson.Raw, s state) (first Field, ok bool) {
+	for _, field := range t.follow {
+		have, want := value.Lookup(copied, field.As), s.value(field)
+		if none(have) || have.Type == want.Type && value.Key(have) == value.Key(want) {
+			continue
+		}
+		if none(want) {
+			return field, true
+		}
+		if !ok {
+			first, ok = field, true
+		}
+	}
+	return first, ok
+}
+
+// left reports whether Adopt leaves the copy: no source can correct it, or the copy has a value that the source lacks.
+func (f finding) left() bool {
+	return unsolvable[f.Kind] || f.Kind == NoVersion && !none(f.Have) && none(f.Want)
 }

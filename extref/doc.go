@@ -166,10 +166,11 @@
 //
 // # Adoption
 //
-// [Source.Adopt] completes references that have only a key so far, and gives their sources a version.
-// {customer_id: 123} needs no change, because it is a target with Path "". To turn plain IDs into {customer:
-// {_id: 123}} or [{id: 7}], run an update of your own first, as the [example of Adopt] does. To follow another
-// field, configure it and run Repair.
+// [Source.Adopt] completes references that have only a key so far, and gives their sources a version. It
+// overwrites the values of copies that were kept by hand, which Check names before as [NoVersion], except
+// those that their source lacks. {customer_id: 123} needs no change, because it is a target with Path "". To
+// turn plain IDs into {customer: {_id: 123}} or [{id: 7}], run an update of your own first, as the [example
+// of Adopt] does. To follow another field, configure it and run Repair.
 //
 // During and after Adopt, old code may change, replace, delete and insert sources, with a version
 // or without, as long as Watch runs or Repair is run afterwards. Old code may also insert, replace

@@ -32,8 +32,9 @@ import (
 // document, about 20 bytes. So Adopt can be stopped at any point and run again, with any filter, without
 // storing anything twice. A further call takes documents that were inserted since, even with a lower _id,
 // and those that failed before. After a call that ends with Failed 0, every document that was in the source
-// during the whole call is adopted exactly once. Keep the ledger until nothing writes to the source any
-// more and [Series.Compare] yields nothing. Without the ledger the next call stores everything again.
+// during the whole call is adopted exactly once. Without the ledger the next call stores everything
+// again, so keep it until nothing writes to the source any more, a last call has Failed 0, and you know the
+// reason of each problem of [Series.Compare]. A series to which new code appends stays Different.
 //
 // Examined counts documents, Done measurements. Skipped counts documents that were adopted before (later
 // edits are not carried over; Compare names them) and those for which convert returns

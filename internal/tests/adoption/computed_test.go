@@ -90,7 +90,7 @@ func startComputed(w *world) service {
 }
 
 var computedSays = []sentence{
-	{"Adopt computes all targets", func(t *testing.T, w *world) {
+	{"Adopt computes all targets, and writes those that differ", func(t *testing.T, w *world) {
 		w.insert(t, "screenings", d("_id", "target", "film", "target", "viewers", int32(7)))
 		w.insert(t, "films", d("_id", "target"))
 		w.insert(t, "films", d("_id", "none"))

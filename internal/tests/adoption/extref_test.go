@@ -205,7 +205,15 @@ func copied(t *testing.T, w *world, id string) any {
 }
 
 var extrefSays = []sentence{
-	{"Adopt fills in copies, and gives the copies and their sources versions", func(t *testing.T, w *world) {
+	{"Adopt overwrites copies with their sources, and gives both versions. Before, Check names what it overwrites, as `NoVersion`. A copy whose value the source lacks is Remaining, until you set the one or unset the other", func(t *testing.T, w *world) {
+		w.insert(t, "customers", d("_id", "nameless", "address", "a"))
+		w.insert(t, "orders", d("_id", "nameless", "customer", d("_id", "nameless", "name", "only here")))
+		result, problems := w.again(t)
+		if result.Remaining != 1 || copied(t, w, "nameless") != "only here" {
+			t.Errorf("%+v", result)
+		}
+		named(t, problems, extref.NoVersion, "nameless")
+		w.remove(t, "orders", "nameless")
 		placed(t, w, "both")
 		if w.stored(t, "customers", "both")["version"] == nil || w.stored(t, "orders", "both")["customer"].(bson.M)["version"] == nil {
 			t.Errorf("%v %v", w.stored(t, "customers", "both"), w.stored(t, "orders", "both"))

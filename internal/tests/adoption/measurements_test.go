@@ -318,7 +318,7 @@ func says(way []sentence, name string) []sentence {
 		}},
 		{"`Compare` reports what was changed or deleted, and in which series the totals differ", compares},
 	}, way...),
-		sentence{"When nothing writes to the source any more, drop the ledger, the collection that has the target's name plus `.adopt`", func(t *testing.T, w *world) {
+		sentence{"When nothing writes to the source any more and you know each problem of `Compare`, drop the ledger, the collection that has the target's name plus `.adopt`", func(t *testing.T, w *world) {
 			measured(t, w, 106)
 			ledger := w.db.Collection(name + ".adopt")
 			var rows []any

@@ -204,7 +204,7 @@ var splitSays = []sentence{
 		w.clean(t)
 		same(t, "cold", coldOf(t, s, "newer"), merged(wholeCold, bson.M{"plot": "newer"}))
 	}},
-	{"Compare fragments with their cold values, and adopt with `Options.Prefer` set to `Hot` or `Cold`", func(t *testing.T, w *world) {
+	{"Compare the fragments that Check lists with their cold values. Then adopt them, chosen by `Work.Filter`, with `Options.Prefer`. `Hot` drops the whole cold value, such as a list to which old code has pushed one element", func(t *testing.T, w *world) {
 		for keep, want := range map[split.Side]bson.A{split.Hot: {"c"}, split.Cold: {"a", "b"}} {
 			s := divided(t, w, string(keep))
 			w.update(t, "movies", d("_id", string(keep)), d("$push", d("comments", "c")))
@@ -212,7 +212,7 @@ var splitSays = []sentence{
 				IDField: "movie_id", ColdFields: []string{"plot", "imdb", "comments"}, Prefer: keep,
 			})
 			testkit.OK(t, err)
-			_, err = told.Adopt(t.Context(), nil)
+			_, err = told.Adopt(t.Context(), &mongopatterns.Work{Filter: d("_id", string(keep))})
 			testkit.OK(t, err)
 			w.clean(t)
 			same(t, string(keep), coldOf(t, s, string(keep)), merged(wholeCold, bson.M{"comments": want}))

@@ -183,7 +183,8 @@ var subsetSays = []sentence{
 			t.Errorf("%d reviews, %v", n, product)
 		}
 	}},
-	{"insert parents with items, push items, write a parent back with one more item if it was read since its adoption, and delete parents without items and insert them again", meanwhile("insert", "push", "replace", "delete", "insert again")},
+	{"insert parents with items, push items, and delete parents without items and insert them again", meanwhile("insert", "push", "delete", "insert again")},
+	{"write a parent back with one more item, if it was read since its adoption and its items keep their `_id`s", meanwhile("replace")},
 	{"edit or pull items of an adopted parent. Adopt leaves the array as it is and counts the parent as Remaining, and Check reports it, until Repair takes the collection as the truth and undoes the change", func(t *testing.T, w *world) {
 		adopted(t, w, "edit")
 		adopted(t, w, "pull")
@@ -202,7 +203,7 @@ var subsetSays = []sentence{
 			t.Errorf("%d reviews", n)
 		}
 	}},
-	{"write a parent back as it was before its adoption, because deleted items return, and each Adopt stores items without `_id`s again", func(t *testing.T, w *world) {
+	{"write a parent back as it was before its adoption or from a struct without the items' `_id`, because deleted items return, and each Adopt stores items without `_id`s again. [A query](https://pkg.go.dev/github.com/mongopatterns/mongopatterns/subset#hdr-Adoption_and_maintenance) finds equal items", func(t *testing.T, w *world) {
 		s := adopted(t, w, "back")
 		testkit.OK(t, s.Delete(t.Context(), "back", "back0"))
 		before := bson.A{d("rank", "7", "stars", 1, "text", "as it was")}

@@ -142,7 +142,7 @@ func startVersioning(w *world) service {
 }
 
 var versioningSays = []sentence{
-	{"Adopt writes numbers. Without it, a document that has no number is revision 1", func(t *testing.T, w *world) {
+	{"Adopt gives documents numbers. Until then a document without one is revision 1", func(t *testing.T, w *world) {
 		v := w.h.value.(*versioning.History[any, bson.M])
 		w.insert(t, "policies", d("_id", "first", "name", "a"))
 		if r := got(v.Get(t.Context(), "first"))(t); r.Number != 1 {
