@@ -673,6 +673,10 @@ func TestCheckBeforeAdoption(t *testing.T) {
 	b := contracts(t)
 	testkit.Insert(t, b.current, testkit.D("_id", "a", "ver", int32(3)))
 	testkit.OK(t, errors.Join(b.keep(ctx, "a", 1), b.keep(ctx, "a", 2)))
+	// Row 2 has no time yet, and row 1 has.
+	testkit.Insert(t, b.current, testkit.D("_id", "b", "ver", int32(3), "chg", testkit.D("at", month(2))))
+	testkit.OK(t, b.keep(ctx, "b", 2))
+	testkit.Insert(t, b.rows, testkit.D("_id", "b 1", "contract", "b", "ver", int32(1), "chg", testkit.D("at", month(1)), "document", testkit.D("_id", "b")))
 	costs.Record(t, b.current.Database(), 0, []string{"listCollections", "find", "find", "find", "aggregate"}, func() error {
 		return testkit.Drain(b.d.Check(ctx, nil))
 	})
@@ -685,7 +689,7 @@ func TestCheckBeforeAdoption(t *testing.T) {
 	for _, p := range testkit.Collect(t, b.d.Check(ctx, nil)) {
 		got[p.ID.StringValue()] = p.Kind
 	}
-	want := map[string]mongopatterns.ProblemKind{"a 1": mongopatterns.NotAdopted, "a 2": mongopatterns.NotAdopted, "unset": mongopatterns.NotAdopted,
+	want := map[string]mongopatterns.ProblemKind{"a 1": mongopatterns.NotAdopted, "a 2": mongopatterns.NotAdopted, "b 2": mongopatterns.NotAdopted, "unset": mongopatterns.NotAdopted,
 		"lost 1": mongopatterns.Malformed, "lost 2": mongopatterns.Malformed}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

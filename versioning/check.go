@@ -379,7 +379,7 @@ func (h *history) add(r *row, invalid error) {
 		if next.number > r.number+1 {
 			h.found(MissingRevision, nil, r.number+1, mongopatterns.Problem{})
 		}
-		if next.change.at.Before(r.change.at) {
+		if !next.other && next.change.at.Before(r.change.at) {
 			h.found(TimeReversed, next, next.number, mongopatterns.Problem{Field: h.at(),
 				Have: dateValue(next.change.at), Want: dateValue(r.change.at)})
 		}
