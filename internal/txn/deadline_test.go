@@ -243,7 +243,7 @@ func TestKillAfterTheFence(t *testing.T) {
 	killed := make(chan bool, 1000)
 	p.Break(func(c proxy.Command) *proxy.Fault {
 		switch c.Name {
-		case "find", "abortTransaction":
+		case "aggregate", "abortTransaction":
 			return &proxy.SilentBefore
 		case "killSessions":
 			killed <- true
@@ -310,7 +310,7 @@ func TestUnknownRouter(t *testing.T) {
 	var db *mongo.Database
 	var broken sync.Once
 	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		if e.CommandName == "find" { // of the fence; the next hello asks for the kind of server
+		if e.CommandName == "aggregate" { // of the fence; the next hello asks for the kind of server
 			broken.Do(func() { mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"hello"}, Code: 1, Times: 1}) })
 		}
 		commands <- e.CommandName

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
@@ -78,8 +79,10 @@ func (t *transaction) close(ctx context.Context) (closed <-chan struct{}) {
 // the driver closes the command's connection and sends the abort on another, where it can overtake the command.
 // The command then opens the transaction again, and its documents stay locked until
 // transactionLifetimeLimitSeconds. A later transaction of the same session prevents this: the server ends the
-// earlier one, refuses its late commands, and waits for its commit. It reads a collection that the transaction has used, as
-// its user may have no right on another. If none is known, or the user may not read it, fence gives up.
+// earlier one, refuses its late commands, and waits for its commit. The stage $documents reads no collection and takes no
+// lock, which would keep others from dropping the collection if the fence remains open. A user who may read anything in the
+// database may run it, and on MongoDB 7.0 one who may not, too. For a user with rights on single collections fence reads one
+// that the transaction has used. If none is known, or the user may not read it, fence gives up.
 func (t *transaction) fence(ctx context.Context) bool {
 	if t.session.TransactionRunning() {
 		t.forget() // the commit had no answer, and an abort could reach another router at the same time
@@ -89,15 +92,20 @@ func (t *transaction) fence(ctx context.Context) bool {
 		return false
 	}
 	pauses := pause.Between(10*time.Millisecond, fenceTry)
+	begin := documents
+	refused := false
 	for range fenceTries {
 		if ctx.Err() != nil || t.start() != nil {
 			return false
 		}
-		answered, err := t.fenced(ctx, coll)
-		if answered {
+		answered, err := t.fenced(ctx, coll, begin)
+		switch {
+		case answered:
 			return true
-		}
-		if errors.Is(err, mongo.ErrClientDisconnected) || fault.Forbidden(err) {
+		case fault.Forbidden(err) && !refused:
+			begin, refused = nothing, true
+			continue
+		case fault.Forbidden(err), errors.Is(err, mongo.ErrClientDisconnected):
 			return false
 		}
 		if pauses.Wait(ctx) != nil {
@@ -108,16 +116,33 @@ func (t *transaction) fence(ctx context.Context) bool {
 }
 
 // fenced begins a transaction and aborts it. It reports whether both were answered, and the error of the begin.
-func (t *transaction) fenced(ctx context.Context, coll *scoped.Collection) (answered bool, err error) {
+func (t *transaction) fenced(ctx context.Context, coll *scoped.Collection, begin func(context.Context, *scoped.Collection) error) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fenceTry)
 	defer cancel()
 	inside := mongo.NewSessionContext(ctx, t.session)
-	nothing := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
-	if err := coll.FindOne(inside, nothing).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
+	if err := begin(inside, coll); err != nil {
 		t.forget() // the next one ends what may be open
 		return false, err
 	}
 	return t.abort(ctx, fenceTry), nil
+}
+
+// documents sends a command to the database that reads no collection.
+func documents(ctx context.Context, coll *scoped.Collection) error {
+	c, err := comment.Aggregate(ctx, coll.Database(), mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
+	if err != nil {
+		return err
+	}
+	return c.Close(ctx)
+}
+
+// nothing reads no document of the collection.
+func nothing(ctx context.Context, coll *scoped.Collection) error {
+	err := coll.FindOne(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil
+	}
+	return err
 }
 
 // routed reports whether the server is a mongos, or may be one.
