@@ -20,7 +20,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -168,12 +167,17 @@ func all(ctx context.Context, names []string) error {
 			return err
 		}
 	}
-	var survived []string
+	var survived, failed []string
 	for _, m := range todo {
 		begun := time.Now()
 		found, err := m.run(ctx, dir)
-		if err != nil {
-			return err
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // such as a patch that does not compile
+			failed = append(failed, m.name)
+			fmt.Println(err)
+			continue
 		}
 		says := "found by"
 		if !found {
@@ -182,10 +186,9 @@ func all(ctx context.Context, names []string) error {
 		}
 		fmt.Printf("%-40s %s %s (%.1f s)\n", m.name, says, m.test, time.Since(begun).Seconds())
 	}
-	fmt.Printf("%d of %d mutations found\n", len(todo)-len(survived), len(todo))
-	if len(survived) > 0 {
-		slices.Sort(survived)
-		return fmt.Errorf("survived: %s", strings.Join(survived, ", "))
+	fmt.Printf("%d of %d mutations found\n", len(todo)-len(survived)-len(failed), len(todo))
+	if len(survived)+len(failed) > 0 {
+		return fmt.Errorf("survived: %q; could not be run: %q", survived, failed)
 	}
 	return nil
 }
