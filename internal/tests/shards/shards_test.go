@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -201,5 +202,33 @@ func TestAttemptNotHeard(t *testing.T) {
 	defer cancel()
 	if err := set(ctx, movies, 20); err != nil {
 		t.Error(err)
+	}
+}
+
+// Behind a router, AggregateGiven returns what it was given once, whether the collection is sharded, is not, or does not
+// exist. It returns nothing in a database that does not exist.
+func TestGivenOnShards(t *testing.T) {
+	cluster := mongotest.Sharded(t, 2)
+	db := cluster.Database(t)
+	if err := cluster.Shard(t.Context(), db.Collection("sharded"), bson.D{{Key: "k", Value: 1}}, bson.D{{Key: "k", Value: 10}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sharded", "plain"} {
+		if _, err := db.Collection(name).InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: 1}, {Key: "k", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "k", Value: 11}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for coll, want := range map[*mongo.Collection]int{
+		db.Collection("sharded"): 2, db.Collection("plain"): 2, db.Collection("none"): 2,
+		db.Client().Database(db.Name() + "_none").Collection("none"): 0,
+	} {
+		var got []bson.D
+		cursor, err := scoped.On(coll).AggregateGiven(t.Context(), bson.A{bson.D{{Key: "n", Value: 1}}, bson.D{{Key: "n", Value: 2}}}, nil)
+		if err == nil {
+			err = cursor.All(t.Context(), &got)
+		}
+		if err != nil || len(got) != want {
+			t.Errorf("%s.%s: %v, %v, want %d documents", coll.Database().Name(), coll.Name(), got, err, want)
+		}
 	}
 }
