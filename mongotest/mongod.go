@@ -100,8 +100,9 @@ func each(n int, fn func(int) error) error {
 
 // mongodArgs are the arguments of every mongod, in a container or not: room for
 // big transactions, no statistics on disk, fail points. The journal is flushed each 10 ms instead of each 100:
-// a drop and an index on a collection with documents wait for it.
-var mongodArgs = append([]string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5", "--journalCommitInterval", "10",
+// a drop and an index on a collection with documents wait for it. Updates that are not yet written may take a tenth of the
+// cache: with 512 MB, a few documents of 16 MiB in transactions of parallel tests are more, and then one of them fails.
+var mongodArgs = append([]string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "1", "--journalCommitInterval", "10",
 	"--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1"}, cheapPasswords...)
 
 // startMember starts one mongod of a set on a free port of 127.0.0.1. An empty key is no authentication. With several
