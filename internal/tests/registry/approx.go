@@ -14,7 +14,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var approxPattern = Pattern{Package: "approx", Writes: approxRows, Reads: approxReads(), Writings: approxWritings, Steps: approxSteps}
+func init() {
+	add(Pattern{Package: "approx", Writes: approxRows, Reads: approxReads(), Writings: approxWritings, Steps: approxSteps})
+}
 
 // views are counters; one has 100.
 func views(s *Scene, every int64) *approx.Counters[string] {

@@ -13,7 +13,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var archivePattern = Pattern{Package: "archive", Writes: archiveRows, Reads: archiveReads(), Steps: archiveSteps}
+func init() {
+	add(Pattern{Package: "archive", Writes: archiveRows, Reads: archiveReads(), Steps: archiveSteps})
+}
 
 func newInvoices(s *Scene) *archive.Archive {
 	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{Scope: s.Scope, TimeField: "paid"}))

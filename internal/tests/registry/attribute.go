@@ -13,7 +13,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var attributePattern = Pattern{Package: "attribute", Writes: attributeRows, Reads: attributeReads(), Steps: attributeSteps}
+func init() {
+	add(Pattern{Package: "attribute", Writes: attributeRows, Reads: attributeReads(), Steps: attributeSteps})
+}
 
 type attributes = attribute.Attributes[int, int]
 

@@ -13,7 +13,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-var bucketPattern = Pattern{Package: "bucket", Writes: bucketRows, Reads: bucketReads(), Writings: bucketWritings, Steps: bucketSteps}
+func init() {
+	add(Pattern{Package: "bucket", Writes: bucketRows, Reads: bucketReads(), Writings: bucketWritings, Steps: bucketSteps})
+}
 
 type sensors = bucket.Buckets[string, reading]
 

@@ -15,7 +15,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var computedPattern = Pattern{Package: "computed", Writes: computedRows, Reads: computedReads(), Writings: computedWritings, Steps: computedSteps}
+func init() {
+	add(Pattern{Package: "computed", Writes: computedRows, Reads: computedReads(), Writings: computedWritings, Steps: computedSteps})
+}
 
 type totals = computed.Computed[int, string, bson.D]
 

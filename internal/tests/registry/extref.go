@@ -17,7 +17,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var extrefPattern = Pattern{Package: "extref", Writes: extrefRows, Reads: extrefReads(), Writings: extrefWritings, Steps: extrefSteps}
+func init() {
+	add(Pattern{Package: "extref", Writes: extrefRows, Reads: extrefReads(), Writings: extrefWritings, Steps: extrefSteps})
+}
 
 type customers = extref.Source[int, bson.D]
 

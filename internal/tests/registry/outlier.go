@@ -14,7 +14,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
-var outlierPattern = Pattern{Package: "outlier", Writes: outlierRows, Reads: outlierReads(), Writings: outlierWritings, Steps: outlierSteps}
+func init() {
+	add(Pattern{Package: "outlier", Writes: outlierRows, Reads: outlierReads(), Writings: outlierWritings, Steps: outlierSteps})
+}
 
 type buyers = outlier.Lists[int, string]
 

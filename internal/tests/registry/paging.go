@@ -12,7 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/paging"
 )
 
-var pagingPattern = Pattern{Package: "paging", Reads: pagingReads(), Steps: pagingSteps}
+func init() { add(Pattern{Package: "paging", Reads: pagingReads(), Steps: pagingSteps}) }
 
 func pagingReads() (out []Row) {
 	for kind, opts := range map[string]*paging.Options{"": nil, "/by its Equality": {Equality: []string{"author"}}} {

@@ -7,7 +7,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 )
 
-var polymorphicPattern = Pattern{Package: "polymorphic", Reads: polymorphicReads()}
+func init() { add(Pattern{Package: "polymorphic", Reads: polymorphicReads()}) }
 
 func polymorphicReads() (out []Row) {
 	out = append(out, reads("polymorphic.Kinds", "", func(s *Scene) Keyed {

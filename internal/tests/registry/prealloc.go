@@ -13,7 +13,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
 
-var preallocPattern = Pattern{Package: "prealloc", Writes: preallocRows, Reads: preallocReads(), Writings: preallocWritings, Steps: preallocSteps}
+func init() {
+	add(Pattern{Package: "prealloc", Writes: preallocRows, Reads: preallocReads(), Writings: preallocWritings, Steps: preallocSteps})
+}
 
 type grids = prealloc.Grids[string, string]
 

@@ -2,8 +2,8 @@
 // must hold of the stored documents afterwards. The campaigns and tables of internal/tests are generated from the
 // entries, so that a new guarantee is tested with every pattern, and a new pattern in every campaign.
 //
-// A pattern is a file <package>.go with a variable of type [Pattern], and a line in [Patterns]. A new method with I/O is a
-// row in the file of its pattern. TestEveryCall fails until it has one.
+// A pattern is a file <package>.go that adds a [Pattern]. A new method with I/O is a row in the file of its pattern.
+// TestEveryCall fails until it has one.
 package registry
 
 import (
@@ -38,13 +38,14 @@ type Pattern struct {
 	Steps func(t *testing.T, db *mongo.Database) (step func(ctx context.Context, n int) error, verify func(t *testing.T, steps int))
 }
 
-// Patterns are all patterns, and the root package.
+var patterns []Pattern
+
+// add is called by the file of each pattern.
+func add(p Pattern) { patterns = append(patterns, p) }
+
+// Patterns are all patterns, and the root package, by name.
 func Patterns() []Pattern {
-	return []Pattern{
-		approxPattern, archivePattern, attributePattern, bucketPattern, slotsPattern, computedPattern, extrefPattern,
-		outlierPattern, pagingPattern, polymorphicPattern, preallocPattern, relationPattern, rootPattern,
-		schemaversionPattern, seriesPattern, splitPattern, subsetPattern, treePattern, versioningPattern,
-	}
+	return slices.SortedFunc(slices.Values(patterns), func(a, b Pattern) int { return strings.Compare(a.Package, b.Package) })
 }
 
 // Writes returns the calls of all patterns that write.

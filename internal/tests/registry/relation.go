@@ -14,7 +14,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/relation"
 )
 
-var relationPattern = Pattern{Package: "relation", Writes: relationRows, Reads: relationReads(), Writings: relationWritings, Steps: relationSteps}
+func init() {
+	add(Pattern{Package: "relation", Writes: relationRows, Reads: relationReads(), Writings: relationWritings, Steps: relationSteps})
+}
 
 type tasks = relation.Relation[string, int, bson.D]
 

@@ -7,7 +7,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var rootPattern = Pattern{Package: "mongopatterns", Writes: rootRows}
+func init() { add(Pattern{Package: "mongopatterns", Writes: rootRows}) }
 
 var rootRows = []Row{
 	{"mongopatterns.Transact", func(s *Scene) Call {

@@ -14,7 +14,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 )
 
-var schemaversionPattern = Pattern{Package: "schemaversion", Writes: schemaversionRows, Reads: schemaversionReads(), Steps: schemaversionSteps}
+func init() {
+	add(Pattern{Package: "schemaversion", Writes: schemaversionRows, Reads: schemaversionReads(), Steps: schemaversionSteps})
+}
 
 type contacts = schemaversion.Collection[bson.D]
 

@@ -13,7 +13,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-var seriesPattern = Pattern{Package: "series", Writes: seriesRows, Reads: seriesReads(), Writings: seriesWritings, Steps: seriesSteps}
+func init() {
+	add(Pattern{Package: "series", Writes: seriesRows, Reads: seriesReads(), Writings: seriesWritings, Steps: seriesSteps})
+}
 
 type events = series.Series[string, reading]
 

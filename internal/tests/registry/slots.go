@@ -14,7 +14,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-var slotsPattern = Pattern{Package: "slots", Writes: slotsRows, Reads: slotsReads(), Writings: slotsWritings, Steps: slotsSteps}
+func init() {
+	add(Pattern{Package: "slots", Writes: slotsRows, Reads: slotsReads(), Writings: slotsWritings, Steps: slotsSteps})
+}
 
 type minutes = slots.Slots[string, int]
 

@@ -13,7 +13,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/split"
 )
 
-var splitPattern = Pattern{Package: "split", Writes: splitRows, Reads: splitReads(), Steps: splitSteps}
+func init() {
+	add(Pattern{Package: "split", Writes: splitRows, Reads: splitReads(), Steps: splitSteps})
+}
 
 type movies = split.Split[int, bson.D, bson.D]
 

@@ -15,7 +15,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/subset"
 )
 
-var subsetPattern = Pattern{Package: "subset", Writes: subsetRows, Reads: subsetReads(), Writings: subsetWritings, Steps: subsetSteps}
+func init() {
+	add(Pattern{Package: "subset", Writes: subsetRows, Reads: subsetReads(), Writings: subsetWritings, Steps: subsetSteps})
+}
 
 type reviews = subset.Subset[int, bson.D]
 

@@ -17,7 +17,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
-var treePattern = Pattern{Package: "tree", Writes: treeRows(), Reads: treeReads(), Writings: treeWritings, Steps: treeSteps}
+func init() {
+	add(Pattern{Package: "tree", Writes: treeRows(), Reads: treeReads(), Writings: treeWritings, Steps: treeSteps})
+}
 
 type (
 	categories = tree.Tree[string, bson.D]

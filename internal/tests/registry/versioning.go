@@ -15,7 +15,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-var versioningPattern = Pattern{Package: "versioning", Writes: versioningRows, Reads: versioningReads(), Writings: versioningWritings, Steps: versioningSteps}
+func init() {
+	add(Pattern{Package: "versioning", Writes: versioningRows, Reads: versioningReads(), Writings: versioningWritings, Steps: versioningSteps})
+}
 
 type policy struct {
 	ID    int `bson:"_id"`
