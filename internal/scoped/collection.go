@@ -112,7 +112,7 @@ func (c *Collection) InsertOne(ctx context.Context, doc any, opts ...options.Lis
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.InsertOne(ctx, doc, comment.Of(ctx).InsertOne.After(opts)...)
+	return noted(ctx, insertedOne)(c.driver.InsertOne(ctx, doc, comment.Of(ctx).InsertOne.After(opts)...))
 }
 
 func (c *Collection) InsertMany(ctx context.Context, docs any, opts ...options.Lister[options.InsertManyOptions]) (*mongo.InsertManyResult, error) {
@@ -120,7 +120,7 @@ func (c *Collection) InsertMany(ctx context.Context, docs any, opts ...options.L
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.InsertMany(ctx, docs, comment.Of(ctx).InsertMany.After(opts)...)
+	return noted(ctx, insertedMany)(c.driver.InsertMany(ctx, docs, comment.Of(ctx).InsertMany.After(opts)...))
 }
 
 func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
@@ -128,7 +128,7 @@ func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.UpdateOne(ctx, c.scope.Filter(filter), update, comment.Of(ctx).UpdateOne.After(opts)...)
+	return noted(ctx, updated)(c.driver.UpdateOne(ctx, c.scope.Filter(filter), update, comment.Of(ctx).UpdateOne.After(opts)...))
 }
 
 func (c *Collection) UpdateMany(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateManyOptions]) (*mongo.UpdateResult, error) {
@@ -136,7 +136,7 @@ func (c *Collection) UpdateMany(ctx context.Context, filter, update any, opts ..
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.UpdateMany(ctx, c.scope.Filter(filter), update, comment.Of(ctx).UpdateMany.After(opts)...)
+	return noted(ctx, updated)(c.driver.UpdateMany(ctx, c.scope.Filter(filter), update, comment.Of(ctx).UpdateMany.After(opts)...))
 }
 
 func (c *Collection) ReplaceOne(ctx context.Context, filter, doc any, opts ...options.Lister[options.ReplaceOptions]) (*mongo.UpdateResult, error) {
@@ -144,15 +144,15 @@ func (c *Collection) ReplaceOne(ctx context.Context, filter, doc any, opts ...op
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.ReplaceOne(ctx, c.scope.Filter(filter), doc, comment.Of(ctx).ReplaceOne.After(opts)...)
+	return noted(ctx, updated)(c.driver.ReplaceOne(ctx, c.scope.Filter(filter), doc, comment.Of(ctx).ReplaceOne.After(opts)...))
 }
 
 func (c *Collection) DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error) {
-	return c.driver.DeleteOne(ctx, c.scope.Filter(filter), comment.Of(ctx).DeleteOne.After(opts)...)
+	return noted(ctx, deleted)(c.driver.DeleteOne(ctx, c.scope.Filter(filter), comment.Of(ctx).DeleteOne.After(opts)...))
 }
 
 func (c *Collection) DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
-	return c.driver.DeleteMany(ctx, c.scope.Filter(filter), comment.Of(ctx).DeleteMany.After(opts)...)
+	return noted(ctx, deleted)(c.driver.DeleteMany(ctx, c.scope.Filter(filter), comment.Of(ctx).DeleteMany.After(opts)...))
 }
 
 func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
@@ -160,7 +160,7 @@ func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, o
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.BulkWrite(ctx, models, comment.Of(ctx).BulkWrite.After(opts)...)
+	return noted(ctx, bulkWritten)(c.driver.BulkWrite(ctx, models, comment.Of(ctx).BulkWrite.After(opts)...))
 }
 
 func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
@@ -168,7 +168,7 @@ func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, o
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
-	return c.driver.FindOneAndUpdate(ctx, c.scope.Filter(filter), update, comment.Of(ctx).FindAndUpdate.After(opts)...)
+	return notedSingle(ctx, c.driver.FindOneAndUpdate(ctx, c.scope.Filter(filter), update, comment.Of(ctx).FindAndUpdate.After(opts)...))
 }
 
 func (c *Collection) FindOneAndReplace(ctx context.Context, filter, doc any, opts ...options.Lister[options.FindOneAndReplaceOptions]) *mongo.SingleResult {
@@ -176,9 +176,9 @@ func (c *Collection) FindOneAndReplace(ctx context.Context, filter, doc any, opt
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
-	return c.driver.FindOneAndReplace(ctx, c.scope.Filter(filter), doc, comment.Of(ctx).FindAndReplace.After(opts)...)
+	return notedSingle(ctx, c.driver.FindOneAndReplace(ctx, c.scope.Filter(filter), doc, comment.Of(ctx).FindAndReplace.After(opts)...))
 }
 
 func (c *Collection) FindOneAndDelete(ctx context.Context, filter any, opts ...options.Lister[options.FindOneAndDeleteOptions]) *mongo.SingleResult {
-	return c.driver.FindOneAndDelete(ctx, c.scope.Filter(filter), comment.Of(ctx).FindAndDelete.After(opts)...)
+	return notedSingle(ctx, c.driver.FindOneAndDelete(ctx, c.scope.Filter(filter), comment.Of(ctx).FindAndDelete.After(opts)...))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,4 +188,39 @@ func TestOptionsOfTheCaller(t *testing.T) {
 	if got := cmds[0].Body.Lookup("comment").StringValue(); got != "theirs" || opts[:2][1] != nil {
 		t.Errorf("comment %q, options %v", got, opts[:2])
 	}
+}
+
+// Each command that writes is counted in the writes of its context, and only if it has written.
+func TestWithWrites(t *testing.T) {
+	db := mongotest.Database(t)
+	c := scoped.On(db.Collection("c"))
+	for name, call := range commands(c) {
+		testkit.OK(t, testkit.ErrorOf(c.DeleteMany(t.Context(), all)))
+		for id, n := range map[int]int{1: 2, 99: 1} { // 99 is deleted
+			testkit.OK(t, testkit.ErrorOf(c.InsertOne(t.Context(), testkit.D("_id", id, "n", n))))
+		}
+		before := stored(t, db.Collection("c"))
+		var writes atomic.Int64
+		testkit.OK(t, call(scoped.WithWrites(t.Context(), &writes)))
+		if wrote := !reflect.DeepEqual(before, stored(t, db.Collection("c"))); wrote != (writes.Load() > 0) {
+			t.Errorf("%s: %d writes are counted, and it has written: %v", name, writes.Load(), wrote)
+		}
+	}
+	var writes atomic.Int64
+	ctx := scoped.WithWrites(t.Context(), &writes)
+	none := testkit.D("_id", "none")
+	testkit.OK(t, testkit.ErrorOf(c.UpdateOne(ctx, none, touch)))
+	testkit.OK(t, testkit.ErrorOf(c.DeleteOne(ctx, none)))
+	testkit.Is(t, c.FindOneAndUpdate(ctx, none, touch).Err(), mongo.ErrNoDocuments)
+	if writes.Load() > 0 {
+		t.Errorf("%d writes", writes.Load())
+	}
+}
+
+func stored(t *testing.T, coll *mongo.Collection) (docs []bson.Raw) {
+	t.Helper()
+	cursor, err := coll.Find(t.Context(), all)
+	testkit.OK(t, err)
+	testkit.OK(t, cursor.All(t.Context(), &docs))
+	return docs
 }
