@@ -52,14 +52,15 @@
 //
 // Adopt converts documents in place. In bucket and series it reads another collection, which it does not change.
 //
-// A call with an empty list or sequence does nothing and returns nil. Exceptions are calls of prealloc without cells
-// and Change of computed without sources, which are surely mistakes and return ErrInvalid.
+// A call with an empty list or sequence does nothing and returns nil. Exceptions are calls of prealloc without cells,
+// Change of computed without sources and FindOrInsert of tree without names, which are surely mistakes and return
+// ErrInvalid.
 //
 // Call EnsureIndexes before the first write, because some guarantees rest on unique indexes. Most reads
 // are also available as a filter or a pipeline, to which you can add stages of your own. Reads that
 // decode stored data in Go, such as packed series and the deltas of a history, are not.
 //
-// If your client has a registry of its own, set it in the Registry of each Options as well. A helper cannot
+// If your client has a registry of its own, set it in the Registry of each Options that has one as well. A helper cannot
 // read it from a collection, and without it would encode IDs and documents differently from your own
 // writes. The client's BSON options apply unless you set BSON.
 //
@@ -151,6 +152,6 @@
 // A collection that a helper writes must not have a default collation. With one, the server can treat "Ann" and
 // "ann" as equal, in IDs and in the conditions of writes, so that one could overwrite the other. EnsureIndexes,
 // Check, Repair, Adopt and similar calls look for a default collation with one listCollections, which needs the
-// privilege to run that command, and return ErrInvalid if they find one. Other calls do not look, so call
-// EnsureIndexes when the program starts. paging and polymorphic write nothing and accept any collection.
+// privilege to run that command, and return ErrInvalid if they find one. Other calls do not look, but for Insert of prealloc,
+// so call EnsureIndexes when the program starts. paging and polymorphic write nothing and accept any collection.
 package mongopatterns

@@ -13,7 +13,7 @@
 //
 // Adding up is exact if every process calls Close before it ends. Sampling loses nothing in a crash
 // and needs no memory, but has a standard error of √(count × (Every-1)). With an Every of 100 that
-// is 1 percent at a million and 32 percent at a thousand.
+// is 1 percent at a million and 31 percent at a thousand.
 //
 // # Documents
 //

@@ -116,7 +116,7 @@
 // its size. BenchmarkClaim claims the same seats in four layouts in one run, and gives ratios for
 // your server. A claim takes less time in a document that grows, or as a document inserted with the
 // claim, than in a grid, whose guard is longer. Nor do such cells save space, because a thousand
-// free ones take about 11 KB from the start.
+// free ones take about 10 KB from the start.
 //
 // # Sharding
 //
