@@ -24,7 +24,7 @@ var (
 	// ErrIndexConflict: an index with the same keys or name exists with other options, or is hidden. No index was
 	// created or dropped.
 	ErrIndexConflict = fault.ErrIndexConflict
-	// ErrTransactionsUnsupported: the call needs a transaction, and the server is a standalone. Nothing was
+	// ErrTransactionsUnsupported: the call needs a transaction, and the server is a standalone. No document was
 	// written.
 	ErrTransactionsUnsupported = fault.ErrTransactionsUnsupported
 	// ErrClosed: the value was closed before the call. The call did nothing.

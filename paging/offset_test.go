@@ -298,6 +298,10 @@ func TestCounts(t *testing.T) {
 			}
 		}
 	}
+	err := mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+		return testkit.ErrorOf(pager.Page(ctx, nil, paging.Request{Count: paging.CountEstimated}))
+	})
+	testkit.Is(t, err, mongopatterns.ErrInvalid)
 	for _, over := range []any{some, pipeline} {
 		sent := mongotest.Record(t, db, func() {
 			if _, err := pager.Page(ctx, over, paging.Request{Count: paging.CountEstimated}); !errors.Is(err, mongopatterns.ErrInvalid) {

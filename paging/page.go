@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // Request asks for one page, by a token or a number, or for the first one.
@@ -152,8 +153,11 @@ func (p *core) page(ctx context.Context, over any, req Request) (*Page[bson.Raw]
 	if err != nil {
 		return nil, nil, err
 	}
-	if req.Count == CountEstimated && (src.filter != nil || src.pipeline != nil) {
+	switch estimated := req.Count == CountEstimated; {
+	case estimated && (src.filter != nil || src.pipeline != nil):
 		return nil, nil, fault.Invalid("Request.Count: CountEstimated counts a whole collection, not a filter or pipeline")
+	case estimated && txn.Running(ctx):
+		return nil, nil, fault.Invalid("Request.Count: the server refuses CountEstimated in a transaction: use CountExact")
 	}
 	window, at, err := p.window(src, req)
 	if err != nil {

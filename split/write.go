@@ -90,7 +90,7 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 // An update must not change IDField, nor put cold fields into the hot document; Check finds both.
 //
 // It returns mongopatterns.ErrNotFound if the hot document does not exist or, with a nil hot, if
-// neither document exists. A missing cold document is inserted. If the hot document has cold
+// neither document exists. A missing cold document is inserted, in a transaction. If the hot document has cold
 // fields, because Adopt has not reached it or an old program has written them, they first move to
 // the cold document, in the same transaction. Fields that are InBoth stay where they are.
 //
