@@ -117,7 +117,7 @@ func (d *division) ends(err error, size int) bool {
 
 // end adds what a batch has done before an error that ends the call.
 func (d *division) end(batch []bson.Raw, result mongopatterns.Result, err error) error {
-	if result.Unknown == 0 && fault.MayBeDone(err) && !d.joined {
+	if result.Unknown == 0 && fault.MayHaveWritten(err) && !d.joined {
 		result.Unknown = max(0, int64(len(batch))-result.Done)
 	}
 	Add(d.total, result)

@@ -133,8 +133,8 @@ func TestSwallowedCommit(t *testing.T) {
 					t.Errorf("returned after %v of %v", took, within)
 				}
 			}
-			if !errors.Is(err, test.want) || fault.Undone(err) {
-				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			if !errors.Is(err, test.want) || fault.WroteNothing(err) {
+				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
 			return test.done
 		})
@@ -162,8 +162,8 @@ func TestSwallowedAbort(t *testing.T) {
 			if took := time.Since(start); took > time.Second+slack {
 				t.Errorf("returned after %v", took)
 			}
-			if !errors.Is(err, refusal) || !fault.Undone(err) {
-				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			if !errors.Is(err, refusal) || !fault.WroteNothing(err) {
+				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
 			return 0
 		})
@@ -181,8 +181,8 @@ func TestUndecidedAbort(t *testing.T) {
 		clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
 			p.Break(rule)
 			err := txn.Run(t.Context(), scoped.On(coll), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refusal) })
-			if !errors.Is(err, refusal) || !fault.Undone(err) {
-				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			if !errors.Is(err, refusal) || !fault.WroteNothing(err) {
+				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
 			p.Break(nil)
 			ctx, cancel := freed(t.Context())
@@ -225,8 +225,8 @@ func TestEndedByTheFunction(t *testing.T) {
 				defer cancel()
 				return cmp.Or(test.end(mongo.SessionFromContext(ctx), short), test.after)
 			})
-			if !errors.Is(err, fault.ErrInvalid) || !errors.Is(err, cmp.Or(test.after, err)) || fault.Undone(err) {
-				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			if !errors.Is(err, fault.ErrInvalid) || !errors.Is(err, cmp.Or(test.after, err)) || fault.WroteNothing(err) {
+				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
 			return test.done
 		})
@@ -294,8 +294,8 @@ func TestRefusedCommits(t *testing.T) {
 				t.Errorf("returned after %v of %v", took, within)
 			}
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) {
-			t.Errorf("%v, not done: %v", err, fault.Undone(err))
+		if !errors.Is(err, context.DeadlineExceeded) || fault.WroteNothing(err) {
+			t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 		}
 		most := 2 * (6 + int64(took/(25*time.Millisecond))) // each attempt is the driver's and its repetition
 		if n := commits.Load(); opts.Timeout == nil && n > most {
@@ -443,8 +443,8 @@ func TestTimeoutOfTheClient(t *testing.T) {
 		})
 		took := time.Since(start)
 		p.Break(nil)
-		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) != test.undone || runs != 1 {
-			t.Errorf("%v, not done: %v, %d runs", err, fault.Undone(err), runs)
+		if !errors.Is(err, context.DeadlineExceeded) || fault.WroteNothing(err) != test.undone || runs != 1 {
+			t.Errorf("%v, not done: %v, %d runs", err, fault.WroteNothing(err), runs)
 		}
 		if took < timeout || took > timeout+500*time.Millisecond+slack {
 			t.Errorf("returned after %v", took)
@@ -515,7 +515,7 @@ func TestOutcomes(t *testing.T) {
 			return err
 		})
 	}
-	if err := run(t.Context(), fault.Unknown(fault.ErrConflict)); !errors.Is(err, fault.ErrConflict) || !fault.Undone(err) {
+	if err := run(t.Context(), fault.Unknown(fault.ErrConflict)); !errors.Is(err, fault.ErrConflict) || !fault.WroteNothing(err) {
 		t.Errorf("aborted: %v is not known", err)
 	}
 	session, err := db.Client().StartSession()
@@ -526,12 +526,12 @@ func TestOutcomes(t *testing.T) {
 	if err := session.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(mongo.NewSessionContext(t.Context(), session), fault.ErrConflict); !errors.Is(err, fault.ErrConflict) || fault.Undone(err) {
+	if err := run(mongo.NewSessionContext(t.Context(), session), fault.ErrConflict); !errors.Is(err, fault.ErrConflict) || fault.WroteNothing(err) {
 		t.Errorf("joined: %v is known before the caller's commit", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := run(ctx, nil); !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+	if err := run(ctx, nil); !errors.Is(err, context.Canceled) || !fault.WroteNothing(err) {
 		t.Errorf("not begun: %v is not known", err)
 	}
 	if n := value(t, coll, "a"); n != 0 {
@@ -568,8 +568,8 @@ func TestLimit(t *testing.T) {
 				break
 			}
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) != undone {
-			t.Errorf("%v, not done: %v", err, fault.Undone(err))
+		if !errors.Is(err, context.DeadlineExceeded) || fault.WroteNothing(err) != undone {
+			t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 		}
 	}
 	session, err := db.Client().StartSession()

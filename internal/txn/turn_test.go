@@ -55,7 +55,7 @@ func TestWaitsForItsTurn(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, cancel)
 		err = txn.Run(ctx, scoped.On(db.Collection("c")), write)
 	})
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "others of this process") || !fault.Undone(err) || len(sent) > 0 {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "others of this process") || !fault.WroteNothing(err) || len(sent) > 0 {
 		t.Errorf("sent %v, %v", sent.Names(), err)
 	}
 	other.End()
@@ -74,7 +74,7 @@ func TestJoinedCallWaitsForItsTurn(t *testing.T) {
 		err := txn.RunOf(ctx, db.Client(), func(ctx context.Context) error {
 			return txn.RunInTurn(ctx, scoped.On(coll), values.Of("a"), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 		})
-		if !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+		if !errors.Is(err, context.Canceled) || !fault.WroteNothing(err) {
 			t.Error(err)
 		}
 	})
@@ -101,7 +101,7 @@ func TestWaitsBeforeItRunsAgain(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, cancel)
 		return txn.Conflict("update")
 	})
-	if runs != 1 || !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+	if runs != 1 || !errors.Is(err, context.Canceled) || !fault.WroteNothing(err) {
 		t.Errorf("%d runs, %v", runs, err)
 	}
 }
@@ -156,7 +156,7 @@ func TestTurnOfALostCommit(t *testing.T) {
 	default:
 	}
 	cancel()
-	if err := <-ended; fault.Undone(err) {
+	if err := <-ended; fault.WroteNothing(err) {
 		t.Error(err)
 	}
 }
