@@ -24,7 +24,7 @@ import (
 )
 
 // slack is what a busy machine may add to the half second after a deadline. A call that waits for an answer in vain
-// takes longer: fenceTry.
+// takes longer: tryBound.
 const slack = 3 * time.Second
 
 // patient is a context for what surrounds the call under test. Its deadline replaces the client's Timeout.
@@ -231,6 +231,40 @@ func TestEndedByTheFunction(t *testing.T) {
 			return test.done
 		})
 	})
+}
+
+// A fence that stays open on the server, because its client is gone, takes no lock: others drop the collection at once.
+func TestOpenFence(t *testing.T) {
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, p.Options())
+	t.Cleanup(func() { p.Break(nil) })
+	coll, other := db.Collection("c"), mongotest.Database(t).Client().Database(db.Name()).Collection("c")
+	testkit.OK(t, testkit.ErrorOf(other.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}})))
+	aborts, gone := 0, make(chan bool)
+	p.Break(func(c proxy.Command) *proxy.Fault {
+		if c.Name == "abortTransaction" {
+			if aborts++; aborts == 2 { // the fence's, after that of Run
+				close(gone)
+			}
+		}
+		if aborts == 0 || aborts == 1 && c.Name != "abortTransaction" {
+			return nil
+		}
+		return &proxy.SilentBefore
+	})
+	refused := errors.New("refused")
+	err := txn.Run(t.Context(), scoped.On(coll), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refused) })
+	testkit.Is(t, err, refused)
+	select {
+	case <-gone:
+	case <-time.After(time.Minute):
+		t.Fatal("no fence")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := other.Drop(ctx); err != nil {
+		t.Errorf("locked: %v", err)
+	}
 }
 
 // A server that does not answer the fence gets the kill all the same.
