@@ -53,7 +53,7 @@ type division struct {
 
 // run does a batch, in parts if necessary.
 func (d *division) run(ctx context.Context, batch []bson.Raw) error {
-	bounded, stop := patience(ctx)
+	limited, stop := pause.Limited(ctx) // for a document that others keep writing
 	defer stop()
 	pauses := pause.Writers()
 	doneBefore, skipped := int64(0), d.total.Skipped
@@ -86,14 +86,14 @@ func (d *division) run(ctx context.Context, batch []bson.Raw) error {
 			Fail(d.total, d.collection, batch[0].Lookup("_id"), err)
 			return nil
 		}
-		if over := pauses.Wait(bounded); over != nil {
+		if over := pauses.Wait(limited); over != nil {
 			return fmt.Errorf("%w: %w", over, err)
 		}
 	}
 }
 
-// takeBackSkipped subtracts from Skipped the documents that were done before an error: a later attempt met them again, and
-// either found nothing to do in them or counted them as Skipped. skipped was the count before.
+// takeBackSkipped subtracts from Skipped the documents that were done before an error: a later attempt met them again,
+// and either found nothing to do in them or counted them as Skipped. skipped was the count before.
 func (d *division) takeBackSkipped(doneBefore, skipped int64) {
 	d.total.Skipped -= min(doneBefore, d.total.Skipped-skipped)
 }

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -574,12 +575,13 @@ func TestOutcomes(t *testing.T) {
 }
 
 // Without a deadline a transaction has 120 s: it then gives up waiting for another one, and for an answer
-// to its commit.
+// to its commit or to a command.
 func TestLimit(t *testing.T) {
-	if limit := txn.Limit(time.Second); limit != 120*time.Second {
+	limit := pause.Limit
+	if limit != 120*time.Second {
 		t.Errorf("docs/failures.md says 120 s, and not %v", limit)
 	}
-	t.Cleanup(func() { txn.Limit(120 * time.Second) })
+	t.Cleanup(func() { pause.Limit = limit })
 	p := proxy.New(t, mongotest.URI(t))
 	db := mongotest.Database(t, p.Options())
 	t.Cleanup(func() { p.Break(nil) })
@@ -592,7 +594,7 @@ func TestLimit(t *testing.T) {
 		t.Helper()
 		var err error
 		for short := 250 * time.Millisecond; short < time.Minute; short *= 2 { // a busy machine may need longer to come to the commit
-			txn.Limit(short)
+			pause.Limit = short
 			start := time.Now()
 			err = txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error { return inc(ctx, coll, id) })
 			if took := time.Since(start); took < short || took > short+500*time.Millisecond+slack {
@@ -622,6 +624,8 @@ func TestLimit(t *testing.T) {
 	silent.Before = func() { met.Store(true) }
 	p.Break(proxy.Each("commitTransaction", silent))
 	limited("b", false)
+	p.Break(proxy.Each("update", proxy.SilentBefore))
+	limited("b", true)
 }
 
 // A transaction whose abort is lost is ended in the background, whatever the client's settings are and whatever comes

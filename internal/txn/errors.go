@@ -76,9 +76,9 @@ func unsupported(err error) error {
 	return err
 }
 
-// cut reports whether a command ended for lack of time, though the context of its call has not: by the client's Timeout,
-// or because it found no server.
-func cut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+// outOfTime reports whether a command ended for lack of time, though the context of its call has not: by the client's
+// Timeout, or because it found no server.
+func outOfTime(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // sendAgain reports whether a commit is sent again after this error.
 func sendAgain(err error) bool {

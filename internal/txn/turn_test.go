@@ -131,12 +131,13 @@ func TestKeepsItsTurn(t *testing.T) {
 func TestTurnOfALostCommit(t *testing.T) {
 	p := proxy.New(t, mongotest.URI(t))
 	coll := mongotest.Database(t, p.Options()).Collection("c")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // much more than the turn takes
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // cancelled when the turn has ended
+	t.Cleanup(cancel)
 	sent := make(chan bool, 1)
 	lost := proxy.SilentAfter
 	lost.Before = func() { sent <- true }
 	p.Break(proxy.Each("commitTransaction", lost))
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() {
 		ended <- txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error {
 			if err := inTurn(ctx, coll); err != nil {
@@ -146,13 +147,19 @@ func TestTurnOfALostCommit(t *testing.T) {
 			return err
 		})
 	}()
-	<-sent
-	for !free(coll) {
-		time.Sleep(time.Millisecond)
+	select {
+	case <-sent:
+	case err := <-ended:
+		t.Fatalf("ended without a commit: %v", err)
+	}
+	for start := time.Now(); !free(coll); time.Sleep(time.Millisecond) {
+		if time.Since(start) > slack { // it ends 10 ms after the commit was sent
+			t.Fatal("the turn goes on")
+		}
 	}
 	select {
 	case err := <-ended:
-		t.Errorf("ended before: %v", err)
+		t.Fatalf("ended before: %v", err)
 	default:
 	}
 	cancel()
