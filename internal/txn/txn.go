@@ -35,22 +35,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/turn"
 )
 
-// Run calls fn in a transaction with snapshot reads from the primary and
-// majority writes. coll is one that fn uses: the client's user may have no rights on another.
+// Run calls fn in a transaction, and commits it if fn returns no error. Reads are of one snapshot, from the primary,
+// and writes are acknowledged by a majority. coll is any collection that fn uses: the fence needs one that the user may
+// read.
 //
 // If ctx carries a running transaction, fn joins it, and its error is returned with its labels, so that the
 // owner of the transaction can retry. Otherwise Run starts a transaction, on the session of ctx or on a new
 // one; fn can then run several times and must not keep state between runs.
 //
-// A transaction that conflicts with another is run again until ctx ends, or for two
-// minutes if it has no deadline; a Timeout of the client does not shorten that, as it does
-// for the driver's WithTransaction. A write conflict is retried even without the transient
-// label, which some servers leave out. When ctx ends during the retries, the error says what
-// they waited for in words alone: it is ctx's error and no conflict that a caller could
-// solve.
+// A transaction that conflicts with another is run again until ctx ends, or for two minutes if it has no deadline; a
+// Timeout of the client does not shorten that, as it does for the driver's WithTransaction. A write conflict is retried
+// even without the transient label, which some servers leave out. When ctx ends during the retries, the error says what
+// they waited for in words alone: it is ctx's error and no conflict that a caller could solve.
 //
-// If ctx has no deadline, fn gets none either. The driver then applies the client's Timeout to each command and to
-// the commit. The first that it ends is the end of Run, and so is one that finds no server in time.
+// If ctx has no deadline, fn gets none either; its context is cancelled after the two minutes. The driver then applies
+// the client's Timeout to each command and to the commit. The first that it ends is the end of Run, and so is one that
+// finds no server in time.
 //
 // Run returns at most half a second after ctx ends, even if a commit or an abort is not answered: the
 // driver would wait without end. Its error is marked by package fault to say whether the transaction is
@@ -58,7 +58,7 @@ import (
 func Run(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Context) error) error {
 	client := coll.Database().Client()
 	if t, ok := ctx.Value(startedKey{}).(*transaction); ok && t.client == client {
-		t.coll.CompareAndSwap(nil, coll)
+		t.coll.CompareAndSwap(nil, coll) // RunOf has not named one
 	}
 	return run(ctx, client, coll, fn)
 }
@@ -94,16 +94,16 @@ type transaction struct {
 	client        *mongo.Client
 	coll          atomic.Pointer[scoped.Collection] // one that it has used; nil if none is known
 	session       *mongo.Session
-	ownSession    bool // nobody else uses the session
-	lent          *lent
-	clientTimeout bool // its context has no deadline, so that the client's Timeout counts
-	mayBeOpen     bool // on the server, after its attempts
+	ownSession    bool  // nobody else uses the session
+	lent          *lent // its session, if Causal has made it
+	clientTimeout bool  // the context of Run has no deadline, so that the client's Timeout counts
+	mayBeOpen     bool  // on the server, after its attempts
 
-	inside *watched // the context of the attempt under way
+	inside *watched // the context of fn in the attempt under way
 
 	named    map[turn.Document]bool // by InTurn
 	turn     turn.Turn              // those of named at which it has its turn
-	tookTurn bool                   // it has waited for its turn at all of named
+	tookTurn bool                   // it has waited for its turn at all of named, perhaps in vain
 }
 
 // startedKey is the key of the *transaction that a context carries.
