@@ -22,6 +22,7 @@
 //	notWritten         one write that is not done: not sent, or refused      One, Many
 //	notSent            what comes before the first attempt                   Many
 //
-// Refused is about the document, and ServerDidNothing about the attempt: an election refuses no document, but the server
-// may not have done the write. For an error that nobody marked all of them look at the driver's error.
+// WroteNothing, MayHaveWritten and FromLibrary look for what was recorded here, and the others at the driver's error.
+// Refused is about the document, and ServerDidNothing about one attempt: after a write conflict the server has done
+// nothing, but the document is not refused for good. After an election neither is certain.
 package fault
