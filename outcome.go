@@ -43,7 +43,7 @@ func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return Done
-	case fault.Undone(err):
+	case fault.WroteNothing(err):
 		return NotDone
 	}
 	return Unknown

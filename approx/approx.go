@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/big"
 	"reflect"
@@ -190,7 +189,7 @@ func (c *Counters[ID]) Get(ctx context.Context, key ID) (n int64, err error) {
 	}
 	sum := n + here
 	if n > 0 && here > 0 && sum < 0 || n < 0 && here < 0 && sum >= 0 {
-		return 0, fault.Of(id, fmt.Errorf("%q is %d, and with the %d that wait here it exceeds an int64", c.core.CountField, n, here))
+		return 0, fault.Of(id, fault.Malformed("%q is %d, and with the %d that wait here it exceeds an int64", c.core.CountField, n, here))
 	}
 	return sum, err
 }

@@ -148,7 +148,7 @@ func interrupted(err error) bool {
 	if errors.Is(err, mongopatterns.ErrInvalid) || errors.Is(err, mongo.ErrClientDisconnected) || errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
 		return false
 	}
-	return fault.Passes(err)
+	return fault.Temporary(err)
 }
 
 func (w *watcher) save(ctx context.Context, token bson.Raw) error {

@@ -23,8 +23,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// core works on BSON. A link is kept at one end, or at two that agree; a document of Links is
-// both ends.
+// core works on BSON. A link is kept on one side, or on two that agree; a document of Links is
+// both sides.
 type core struct {
 	opts                  Options
 	parents, children     *scoped.Collection
@@ -32,7 +32,7 @@ type core struct {
 	codec                 codec.Codec
 	scope                 *scope.Scope
 	up                    string // the child's field with its parent or parents, "" for none
-	toChildren, toParents end
+	toChildren, toParents side
 	self                  bool // parents and children are one collection
 	undirected            bool // and their arrays one field
 
@@ -47,68 +47,68 @@ func (c *core) collections() []*scoped.Collection {
 	return []*scoped.Collection{c.parents, c.children, c.links}
 }
 
-// end is the place of references to documents of target: field in the documents of holder, which is
+// A side is the place of references to documents of target: field in the documents of holder, which is
 // nil if there are no such references. from identifies where a reference comes from: _id, or the
 // other field of a link. key is the field of target that references hold. back is the field in
 // which the documents of target refer back, or "".
-type end struct {
+type side struct {
 	holder, target         *scoped.Collection
 	from, field, back, key string
 	array                  bool
 }
 
 // between reports whether the references are documents of Links.
-func (e end) between() bool { return e.from != "_id" }
+func (s side) between() bool { return s.from != "_id" }
 
 // naming selects the documents with a reference to an ID. link selects that of one document.
-func (e end) naming(id bson.RawValue) bson.D { return expr.D(e.field, value.Equal(id)) }
+func (s side) naming(id bson.RawValue) bson.D { return expr.D(s.field, value.Equal(id)) }
 
-func (e end) link(from, id bson.RawValue) bson.D {
-	return append(expr.D(e.from, value.Equal(from)), e.naming(id)...)
+func (s side) link(from, id bson.RawValue) bson.D {
+	return append(expr.D(s.from, value.Equal(from)), s.naming(id)...)
 }
 
 // named selects the document that a reference names.
-func (e end) named(id bson.RawValue) bson.D { return expr.D(e.key, value.Equal(id)) }
+func (s side) named(id bson.RawValue) bson.D { return expr.D(s.key, value.Equal(id)) }
 
 // drop removes references from the documents that a filter selects.
-func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
+func (s side) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
 	switch {
-	case e.holder == nil:
-	case e.between():
-		_, err = fault.Many(e.holder.DeleteMany(ctx, filter))
-	case e.array:
-		_, err = fault.Many(e.holder.UpdateMany(ctx, e.onlyArrays(filter), expr.Op("$pull", in(e.field, ids))))
+	case s.holder == nil:
+	case s.between():
+		_, err = fault.Many(s.holder.DeleteMany(ctx, filter))
+	case s.array:
+		_, err = fault.Many(s.holder.UpdateMany(ctx, s.onlyArrays(filter), expr.Op("$pull", in(s.field, ids))))
 	default:
-		_, err = fault.Many(e.holder.UpdateMany(ctx, e.noArrays(filter), expr.Op("$unset", expr.D(e.field, ""))))
+		_, err = fault.Many(s.holder.UpdateMany(ctx, s.noArrays(filter), expr.Op("$unset", expr.D(s.field, ""))))
 	}
 	return err
 }
 
 // onlyArrays excludes documents whose list is null, or any other value that $pull refuses.
-func (e end) onlyArrays(filter bson.D) bson.D {
-	return append(slices.Clip(filter), expr.Element(e.field, expr.AnArray))
+func (s side) onlyArrays(filter bson.D) bson.D {
+	return append(slices.Clip(filter), expr.Element(s.field, expr.AnArray))
 }
 
 // noArrays excludes documents whose OwnerField is an array, because an equality also matches its elements.
-func (e end) noArrays(filter bson.D) bson.D {
-	return append(slices.Clip(filter), expr.Element(e.field, expr.NotArray))
+func (s side) noArrays(filter bson.D) bson.D {
+	return append(slices.Clip(filter), expr.Element(s.field, expr.NotArray))
 }
 
 // of returns the references from each of the IDs, by value.Key of the ID. A document without references has an empty
 // entry.
-func (e end) of(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
-	if e.between() {
-		return linked(ctx, e.holder, e.from, ids, e.field)
+func (s side) of(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
+	if s.between() {
+		return linked(ctx, s.holder, s.from, ids, s.field)
 	}
-	return referred(ctx, e.holder, "_id", ids, e.field)
+	return referred(ctx, s.holder, "_id", ids, s.field)
 }
 
 // by returns the documents that refer to each of the IDs, by value.Key of the ID.
-func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
-	if e.between() {
-		return linked(ctx, e.holder, e.field, ids, e.from)
+func (s side) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
+	if s.between() {
+		return linked(ctx, s.holder, s.field, ids, s.from)
 	}
-	return referred(ctx, e.holder, e.field, ids, "_id")
+	return referred(ctx, s.holder, s.field, ids, "_id")
 }
 
 // referred returns the references in a field of the documents that have each of the IDs in key; without a field it
@@ -125,7 +125,7 @@ func referred(ctx context.Context, coll *scoped.Collection, key string, ids []bs
 	return found.collect(func(doc bson.Raw) []bson.RawValue { return references(doc, field) }), nil
 }
 
-// linked returns one end of the links that have each of the IDs in key, their other end. It reads only the index, in
+// linked returns what the links with each of the IDs in key have in field. It reads only the index, in
 // its order. An array in a link is one value, not a list of references.
 func linked(ctx context.Context, links *scoped.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
 	found, err := read[bson.Raw](ctx, links, key, ids, expr.D(key, 1, field, 1), bson.M{"_id": 0, key: 1, field: 1})
@@ -195,9 +195,9 @@ func asID[ID any](c codec.Codec, ref bson.RawValue) (id ID, ok bool) {
 	return id, err == nil
 }
 
-// isID reports whether asID takes a reference of an end.
-func (c *core) isID(e end, ref bson.RawValue) bool {
-	if e == c.toChildren {
+// isID reports whether asID takes a reference of a side.
+func (c *core) isID(s side, ref bson.RawValue) bool {
+	if s == c.toChildren {
 		return c.isChildID(ref)
 	}
 	return c.isParentID(ref)
@@ -479,8 +479,8 @@ func (c *core) writeParent(ctx context.Context, p, child bson.RawValue) error {
 
 // A role is that of a document which is deleted: parent or child.
 type role struct {
-	refs     end   // the references to it
-	others   end   // those to it in the other role, if parents and children are one collection
+	refs     side  // the references to it
+	others   side  // those to it in the other role, if parents and children are one collection
 	absent   error // it does not exist
 	cascades bool  // Cascade can be used
 }
@@ -527,10 +527,10 @@ func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatte
 }
 
 // checkNone refuses a deleted document with references: own, which it held itself, or others to it.
-func (e end) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawValue) (err error) {
+func (s side) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawValue) (err error) {
 	referenced := len(own) > 0
-	if !referenced && e.holder != nil {
-		if referenced, err = maintain.Holds(ctx, e.holder, e.naming(id)); err != nil {
+	if !referenced && s.holder != nil {
+		if referenced, err = maintain.Holds(ctx, s.holder, s.naming(id)); err != nil {
 			return err
 		}
 	}

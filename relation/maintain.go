@@ -53,9 +53,9 @@ func (r *Relation[ParentID, ChildID, T]) Check(ctx context.Context, work *mongop
 	ctx = comment.Call(ctx, "relation.Check")
 	c := r.core
 	var all []iter.Seq2[mongopatterns.Problem, error]
-	for _, e := range c.ends(work) {
-		all = append(all, maintain.Check(ctx, e.holder, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-			return c.check(ctx, e, batch)
+	for _, s := range c.sides(work) {
+		all = append(all, maintain.Check(ctx, s.holder, work, s.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+			return c.check(ctx, s, batch)
 		}))
 	}
 	return fault.Seq("relation.Check", collation.Seq(ctx, maintain.Chain(all...), c.collections()...))
@@ -63,18 +63,18 @@ func (r *Relation[ParentID, ChildID, T]) Check(ctx context.Context, work *mongop
 
 // check finds the problems of a batch. If the server refuses to look up all references of the
 // batch together, it checks the documents one by one.
-func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-	found, err := c.confirmed(ctx, e, batch)
+func (c *core) check(ctx context.Context, s side, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	found, err := c.confirmed(ctx, s, batch)
 	if !fault.Refused(err) || txn.Running(ctx) {
 		return found, err
 	}
 	if len(batch) == 1 {
-		return []mongopatterns.Problem{{Pattern: "relation", Kind: mongopatterns.Malformed, Collection: e.holder.Name(),
-			ID: batch[0].Lookup("_id"), Field: e.field, Have: batch[0].Lookup(e.field), Detail: err.Error()}}, nil
+		return []mongopatterns.Problem{{Pattern: "relation", Kind: mongopatterns.Malformed, Collection: s.holder.Name(),
+			ID: batch[0].Lookup("_id"), Field: s.field, Have: batch[0].Lookup(s.field), Detail: err.Error()}}, nil
 	}
 	var all []mongopatterns.Problem
 	for i := range batch {
-		one, err := c.check(ctx, e, batch[i:i+1])
+		one, err := c.check(ctx, s, batch[i:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -85,8 +85,8 @@ func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatte
 
 // confirmed returns the problems of a batch that a second look confirms: a write may have happened
 // between the two reads of the first look.
-func (c *core) confirmed(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-	problems, err := c.examine(ctx, e, batch)
+func (c *core) confirmed(ctx context.Context, s side, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	problems, err := c.examine(ctx, s, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (c *core) confirmed(ctx context.Context, e end, batch []bson.Raw) ([]mongop
 		return nil, nil
 	}
 	again := func(ctx context.Context) error {
-		_, problems, err = c.again(ctx, e, ids...)
+		_, problems, err = c.again(ctx, s, ids...)
 		return err
 	}
 	if err = c.transact(ctx, again); errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
@@ -118,16 +118,16 @@ func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongo
 	if err := collation.Refuse(ctx, c.collections()...); err != nil {
 		return result, err
 	}
-	for _, e := range c.ends(work) {
-		one, err := maintain.Run(ctx, e.holder, work, e.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-			problems, err := c.examine(ctx, e, batch)
+	for _, s := range c.sides(work) {
+		one, err := maintain.Run(ctx, s.holder, work, s.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+			problems, err := c.examine(ctx, s, batch)
 			if err != nil {
 				return err
 			}
 			for _, id := range suspects(problems) {
 				var done, left int64
 				err = c.transact(ctx, func(ctx context.Context) (err error) {
-					done, left, err = c.repair(ctx, e, id, w.DryRun)
+					done, left, err = c.repair(ctx, s, id, w.DryRun)
 					return err
 				})
 				if err != nil {
@@ -146,35 +146,35 @@ func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongo
 	return result, nil
 }
 
-// ends returns the ends with references; with a filter, only the end in the documents that it
+// sides returns the sides with references; with a filter, only the side in the documents that it
 // selects.
-func (c *core) ends(work *mongopatterns.Work) (out []end) {
-	for _, e := range []end{c.toChildren, c.toParents} {
+func (c *core) sides(work *mongopatterns.Work) (out []side) {
+	for _, s := range []side{c.toChildren, c.toParents} {
 		switch {
-		case e.holder == nil:
-		case len(out) > 0 && (c.undirected || work != nil && work.Filter != nil && e.holder.Name() != out[0].holder.Name()):
+		case s.holder == nil:
+		case len(out) > 0 && (c.undirected || work != nil && work.Filter != nil && s.holder.Name() != out[0].holder.Name()):
 		default:
-			out = append(out, e)
+			out = append(out, s)
 		}
 	}
 	return out
 }
 
 // scan reads the documents with references; of links it reads all, as one without is malformed.
-func (e end) scan() maintain.Scan {
-	if e.between() {
+func (s side) scan() maintain.Scan {
+	if s.between() {
 		return maintain.Scan{Projection: bson.D{}}
 	}
-	return maintain.Scan{Filter: expr.D(e.field, expr.Op("$exists", true)), Projection: expr.D(e.field, 1)}
+	return maintain.Scan{Filter: expr.D(s.field, expr.Op("$exists", true)), Projection: expr.D(s.field, 1)}
 }
 
 // examine finds the problems of documents; it reads the other side in one round trip.
-func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
+func (c *core) examine(ctx context.Context, s side, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
 	var ids []bson.RawValue
 	for _, doc := range batch {
-		ids = append(ids, references(doc, e.field)...)
+		ids = append(ids, references(doc, s.field)...)
 	}
-	named, err := referred(ctx, cursor.Primary(e.target), e.key, ids, e.back)
+	named, err := referred(ctx, cursor.Primary(s.target), s.key, ids, s.back)
 	if err != nil {
 		return nil, err
 	}
@@ -184,19 +184,19 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			links[[2]string{value.Key(id), other}] = true
 		}
 	}
-	twice, err := c.twice(ctx, e, batch)
+	twice, err := c.twice(ctx, s, batch)
 	if err != nil {
 		return nil, err
 	}
 	for _, doc := range batch {
 		self := value.Key(doc.Lookup("_id"))
 		found := func(kind mongopatterns.ProblemKind, have bson.RawValue, detail string) {
-			out = append(out, mongopatterns.Problem{Pattern: "relation", Kind: kind, Collection: e.holder.Name(),
-				ID: doc.Lookup("_id"), Field: e.field, Have: have, Detail: detail})
+			out = append(out, mongopatterns.Problem{Pattern: "relation", Kind: kind, Collection: s.holder.Name(),
+				ID: doc.Lookup("_id"), Field: s.field, Have: have, Detail: detail})
 		}
-		v, all := doc.Lookup(e.field), references(doc, e.field)
+		v, all := doc.Lookup(s.field), references(doc, s.field)
 		missingField := v.Type == 0 || v.Type == bson.TypeNull
-		if isArray := v.Type == bson.TypeArray; !missingField && isArray != e.array || e.between() && len(all) == 0 {
+		if isArray := v.Type == bson.TypeArray; !missingField && isArray != s.array || s.between() && len(all) == 0 {
 			found(mongopatterns.Malformed, v, "")
 			continue
 		}
@@ -208,14 +208,14 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			key := value.Key(id)
 			_, ok := named[key]
 			switch {
-			case malformed(id), !ok && !c.isID(e, id):
+			case malformed(id), !ok && !c.isID(s, id):
 				found(mongopatterns.Malformed, id, "")
 			case seen[key]:
 				found(mongopatterns.Duplicate, id, "")
 			case !ok:
-				found(mongopatterns.Dangling, id, "no such document in "+e.target.Name())
-			case e.back != "" && !links[[2]string{self, key}]:
-				found(OneSided, id, e.back+" of it has no such reference")
+				found(mongopatterns.Dangling, id, "no such document in "+s.target.Name())
+			case s.back != "" && !links[[2]string{self, key}]:
+				found(OneSided, id, s.back+" of it has no such reference")
 			}
 			seen[key] = true
 		}
@@ -225,8 +225,8 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 
 // twice returns the links of a batch that repeat one with a smaller _id; it does so for one of
 // the two ends. They can exist only without the unique index.
-func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]bool, error) {
-	if !e.between() || e.field != c.opts.ChildField {
+func (c *core) twice(ctx context.Context, s side, batch []bson.Raw) (map[string]bool, error) {
+	if !s.between() || s.field != c.opts.ChildField {
 		return nil, nil
 	}
 	pairs := bson.A{expr.D("_id", expr.Op("$in", bson.A{}))} // matches nothing, in case of no pairs
@@ -261,22 +261,22 @@ func suspects(problems []mongopatterns.Problem) (ids []bson.RawValue) {
 }
 
 // again reads documents and examines them, in the transaction of ctx if it has one.
-func (c *core) again(ctx context.Context, e end, ids ...bson.RawValue) (batch []bson.Raw, problems []mongopatterns.Problem, err error) {
-	found, err := read[bson.Raw](ctx, e.holder, "_id", ids, nil, e.scan().Projection)
+func (c *core) again(ctx context.Context, s side, ids ...bson.RawValue) (batch []bson.Raw, problems []mongopatterns.Problem, err error) {
+	found, err := read[bson.Raw](ctx, s.holder, "_id", ids, nil, s.scan().Projection)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, id := range ids {
 		batch = append(batch, found.of(id)...)
 	}
-	problems, err = c.examine(ctx, e, batch)
+	problems, err = c.examine(ctx, s, batch)
 	return batch, problems, err
 }
 
 // repair repairs one document, in a transaction. It writes the document itself, so that links and
 // unlinks of it conflict.
-func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (done, left int64, err error) {
-	docs, problems, err := c.again(ctx, e, id)
+func (c *core) repair(ctx context.Context, s side, id bson.RawValue, dry bool) (done, left int64, err error) {
+	docs, problems, err := c.again(ctx, s, id)
 	if err != nil || len(problems) == 0 {
 		return 0, 0, err
 	}
@@ -289,7 +289,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 		case p.Kind == mongopatterns.Dangling:
 			drop[value.Key(p.Have)] = true
 		case p.Kind == OneSided && !dry:
-			if e == c.toChildren {
+			if s == c.toChildren {
 				err = c.name(ctx, id, []bson.RawValue{p.Have})
 			} else {
 				err = c.add(ctx, p.Have, []bson.RawValue{id})
@@ -304,18 +304,18 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 			}
 		}
 	}
-	before := references(docs[0], e.field)
+	before := references(docs[0], s.field)
 	after := slices.DeleteFunc(distinct(before), func(ref bson.RawValue) bool { return drop[value.Key(ref)] })
 	switch {
 	case dry:
-	case e.between():
-		_, err = fault.One(e.holder.DeleteOne(ctx, expr.ByID(id)))
+	case s.between():
+		_, err = fault.One(s.holder.DeleteOne(ctx, expr.ByID(id)))
 	case len(after) == len(before):
-		err = hold.Documents(ctx, e.holder, expr.ByID(id))
-	case e.array:
-		_, err = fault.One(e.holder.UpdateOne(ctx, expr.ByID(id), expr.Op("$set", expr.D(e.field, after))))
+		err = hold.Documents(ctx, s.holder, expr.ByID(id))
+	case s.array:
+		_, err = fault.One(s.holder.UpdateOne(ctx, expr.ByID(id), expr.Op("$set", expr.D(s.field, after))))
 	default:
-		err = e.drop(ctx, expr.ByID(id), id)
+		err = s.drop(ctx, expr.ByID(id), id)
 	}
 	return 1, left, err
 }

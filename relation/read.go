@@ -311,8 +311,8 @@ func (r *Relation[ParentID, ChildID, T]) Parents(ctx context.Context, child Chil
 	return decoded[ParentID](c, all)
 }
 
-// ChildrenFilter selects the children that name a parent in their OwnerField or OwnersField. Without such a field it selects
-// none.
+// ChildrenFilter selects the children that name a parent in their OwnerField or OwnersField. Without such a field it
+// selects none.
 func (r *Relation[ParentID, ChildID, T]) ChildrenFilter(parent ParentID) bson.D {
 	c := r.core
 	if c.up == "" {

@@ -64,10 +64,10 @@ type Options struct {
 	// Default {_id: -1}.
 	Sort bson.D
 	// Scope separates several tenants in the same collections. See Tenants in the manual of mongopatterns. Its fields
-	// are part of every filter, start every index and are stored in every new child and link; children that are embedded
-	// in a parent lack them. The values are strings, numbers and similar. Null, an array or a regular expression is
-	// refused. A child with another value is ErrInvalid, a parent or child of another tenant is not found, and a
-	// reference to it dangles. Default none: all documents of the collections.
+	// are part of every filter, start every index and are stored in every new child and link; children that are
+	// embedded in a parent lack them. The values are strings, numbers and similar. Null, an array or a regular
+	// expression is refused. A child with another value is ErrInvalid, a parent or child of another tenant is not
+	// found, and a reference to it dangles. Default none: all documents of the collections.
 	Scope bson.D
 	// Registry and BSON encode the IDs and the children. By default BSON is what the client has. The client's registry
 	// cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the
@@ -93,7 +93,8 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if opts != nil {
 		c.opts = *opts
 	}
-	c.links, c.opts.Scope = scoped.On(c.opts.Links), slices.Clone(c.opts.Scope)
+	c.opts.Scope, c.opts.Sort = slices.Clone(c.opts.Scope), slices.Clone(c.opts.Sort)
+	c.links = scoped.On(c.opts.Links)
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
@@ -193,15 +194,15 @@ func (c *core) applySettings() error {
 	return nil
 }
 
-// directions are the two ways from a document to those at the other end of its links.
-func (c *core) directions() (toChildren, toParents end) {
+// directions are the two ways from a document to those on the other side of its links.
+func (c *core) directions() (toChildren, toParents side) {
 	o := c.opts
 	if c.links != nil {
-		return end{holder: c.links, target: c.children, from: o.ParentField, field: o.ChildField, key: "_id"},
-			end{holder: c.links, target: c.parents, from: o.ChildField, field: o.ParentField, key: "_id"}
+		return side{holder: c.links, target: c.children, from: o.ParentField, field: o.ChildField, key: "_id"},
+			side{holder: c.links, target: c.parents, from: o.ChildField, field: o.ParentField, key: "_id"}
 	}
-	toChildren = end{target: c.children, from: "_id", field: o.ChildrenField, back: c.up, key: "_id", array: true}
-	toParents = end{target: c.parents, from: "_id", field: c.up, back: o.ChildrenField, key: o.KeyField, array: o.OwnersField != ""}
+	toChildren = side{target: c.children, from: "_id", field: o.ChildrenField, back: c.up, key: "_id", array: true}
+	toParents = side{target: c.parents, from: "_id", field: c.up, back: o.ChildrenField, key: o.KeyField, array: o.OwnersField != ""}
 	if o.ChildrenField != "" {
 		toChildren.holder = c.parents
 	}
@@ -261,7 +262,8 @@ func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 }
 
 // Link adds children to a parent, at the end of an array. It ignores links that exist already, so it can be repeated.
-// Without children Link and Unlink do nothing. With an OwnerField Link returns [ErrOwned] for a child of another parent.
+// Without children Link and Unlink do nothing. With an OwnerField Link returns [ErrOwned] for a child of another
+// parent.
 //
 // Cost: 1 round trip, 1 document written, index _id, with ChildrenField alone or for one child; with Links 1 and n.
 //   - n children of an OwnerField or OwnersField: 2 and n.

@@ -40,6 +40,24 @@ func TestReferenceToAnotherTenant(t *testing.T) {
 	}
 }
 
+// The caller may use the slices of its options again.
+func TestOptionsAreCopied(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), mongotest.Database(t)
+	people, tasks := db.Collection("people"), db.Collection("tasks")
+	scope, sort := testkit.D("tenant", "a"), testkit.D("at", 1)
+	r := testkit.Must(relation.New[string, int, bson.D](people, tasks, &relation.Options{OwnerField: "owner", Scope: scope, Sort: sort}))
+	scope[0].Value, sort[0].Value = "b", -1
+	testkit.Insert(t, tasks, testkit.D("_id", 1, "tenant", "a", "owner", "Ann", "at", 1), testkit.D("_id", 2, "tenant", "a", "owner", "Ann", "at", 2),
+		testkit.D("_id", 3, "tenant", "b", "owner", "Ann", "at", 0))
+	first := testkit.Must(r.First(ctx, "Ann", 9, nil))
+	if len(first) != 2 || testkit.Get(first[0], "_id") != int32(1) {
+		t.Errorf("%v", first)
+	}
+	keys := r.Indexes()["tasks"][0].Keys
+	testkit.Equal(t, `{"tenant":{"$numberInt":"1"},"owner":{"$numberInt":"1"},"at":{"$numberInt":"1"}}`, keys.(bson.D).String())
+}
+
 // Two tenants have a parent with the same natural key, and its children are not mixed.
 func TestNaturalKeysOfTenants(t *testing.T) {
 	ctx, db := t.Context(), mongotest.Database(t)

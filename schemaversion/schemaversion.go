@@ -367,7 +367,7 @@ func (c *core) store(ctx context.Context, before, after bson.Raw) (done bool, er
 		return err == nil, fault.Of(before.Lookup("_id"), err)
 	}
 	result, err := fault.One(c.coll.UpdateOne(ctx, model.Filter, model.Update))
-	return err == nil && result.MatchedCount == 1, fault.Of(before.Lookup("_id"), err)
+	return err == nil && result.MatchedCount > 0, fault.Of(before.Lookup("_id"), err)
 }
 
 // model returns the guarded update from before to after, nil if nothing changes.
@@ -399,6 +399,9 @@ func (c *core) update(ctx context.Context, id, update any) (err error) {
 		result, err := fault.One(c.coll.UpdateOne(ctx, current, update))
 		if err != nil || result.MatchedCount == 1 {
 			return fault.Of(key, err)
+		}
+		if n := result.MatchedCount; n > 1 { // the server updates one of each shard
+			return fault.Unknown(fault.Of(key, fault.Malformed("%d documents have this _id, and all are updated: shard by _id", n)))
 		}
 		raw, made, err := c.get(ctx, cursor.Primary(c.coll), id)
 		if err != nil {

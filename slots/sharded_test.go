@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -102,4 +103,16 @@ func TestSharded(t *testing.T) {
 	}
 	testkit.Done(t, 1)(s.Adopt(t.Context(), nil, &mongopatterns.Work{Filter: bson.M{"series": "x"}}))
 	testkit.Done(t, 1)(s.Adopt(t.Context(), nil, nil))
+
+	// Of two documents with one _id, an archive on one shard can take one. Archive names the other, which stays.
+	start := day.AddDate(0, 0, 60)
+	for _, name := range []string{"a", "x"} {
+		testkit.Insert(t, coll, testkit.D("_id", "twin", "series", name, "start", start, "data", testkit.D("1", testkit.D("2", weather{6, 6}))))
+	}
+	result, err = s.Archive(t.Context(), start.AddDate(0, 0, 1), db.Collection("one"), &mongopatterns.Work{Filter: bson.M{"start": start}})
+	if err != nil || result.Done != 1 || result.Failed != 1 || len(result.Failures) != 1 || !mongo.IsDuplicateKeyError(result.Failures[0].Err) {
+		t.Error(result, err)
+	}
+	testkit.Equal(t, 1, testkit.Count(t, coll, bson.M{"_id": "twin"}))
+	testkit.Equal(t, 1, testkit.Count(t, db.Collection("one"), bson.M{"_id": "twin"}))
 }

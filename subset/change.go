@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -469,10 +470,6 @@ func (c *core) alone(ctx context.Context, parents, but bson.A) (bool, error) {
 		return true, nil
 	}
 	filter := append(expr.D(c.o.ParentField, expr.Op("$in", parents), "_id", expr.D("$nin", but)), c.filter.doc...)
-	opts := options.FindOne().SetProjection(included(c.o.ParentField))
-	err := cursor.Primary(c.items).FindOne(ctx, filter, opts).Err()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return true, nil
-	}
-	return false, err
+	others, err := maintain.Holds(ctx, cursor.Primary(c.items), filter)
+	return !others && err == nil, err
 }

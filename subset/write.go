@@ -482,11 +482,12 @@ func (c *core) absent(ctx context.Context, parent, id bson.RawValue, err error) 
 		return fault.Of(id, err)
 	}
 	holds := append(expr.ByID(parent), expr.Element(c.o.ArrayField+"._id", value.Equal(id)))
-	switch err := c.parents.FindOne(ctx, holds, options.FindOne().SetProjection(expr.D("_id", 1))).Err(); {
-	case err == nil:
-		return fault.Of(parent, errUnadopted)
-	case !errors.Is(err, mongo.ErrNoDocuments):
+	unadopted, err := maintain.Holds(ctx, c.parents, holds)
+	switch {
+	case err != nil:
 		return err
+	case unadopted:
+		return fault.Of(parent, errUnadopted)
 	}
 	return fault.Of(id, mongopatterns.ErrNotFound)
 }

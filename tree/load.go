@@ -83,7 +83,7 @@ func (c *core) load(ctx context.Context, batch []bson.Raw, done *mongopatterns.R
 			return err
 		})
 		if err != nil {
-			if !txn.Running(ctx) && fault.MayBeDone(err) {
+			if !txn.Running(ctx) && fault.MayHaveWritten(err) {
 				done.Unknown = int64(taken)
 			}
 			return err

@@ -84,7 +84,7 @@ func (s numbers) checkNumbered(n node) error {
 			mongopatterns.ErrNotAdopted, s.o.LeftField, s.o.RightField))
 	}
 	if n.left < 1 || n.right <= n.left {
-		return s.about(n.id, fmt.Errorf("%s, run Repair", s.rangeText(n)))
+		return s.about(n.id, fmt.Errorf("%w: %s, run Repair", mongopatterns.ErrMalformed, s.rangeText(n)))
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (s numbers) afterDelete(ctx context.Context, d deletion) ([]mongo.WriteMode
 func (s numbers) afterCascade(x node, deleted int64) ([]mongo.WriteModel, error) {
 	width := x.right - x.left + 1
 	if deleted != width/2 {
-		return nil, s.about(x.id, fmt.Errorf("%s, but this range has %d nodes, run Repair", s.rangeText(x), deleted))
+		return nil, s.about(x.id, fmt.Errorf("%w: %s, but this range has %d nodes, run Repair", mongopatterns.ErrMalformed, s.rangeText(x), deleted))
 	}
 	return []mongo.WriteModel{s.shift(stretch{x.right + 1, math.MaxInt64, -width})}, nil
 }

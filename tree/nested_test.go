@@ -81,8 +81,12 @@ func TestNestedOrphans(t *testing.T) {
 	}
 	exists(t, coll, "t", "u", "w")
 	get(coll.UpdateOne(ctx, dd("_id", "w"), dd("$set", dd("left", 1, "right", 8))))(t)
-	if n, err := tr.Delete(ctx, "w", mongopatterns.Cascade); err == nil || !strings.Contains(err.Error(), "run Repair") {
+	if n, err := tr.Delete(ctx, "w", mongopatterns.Cascade); !errors.Is(err, mongopatterns.ErrMalformed) || !strings.Contains(err.Error(), "run Repair") {
 		t.Errorf("delete of an overlapping range: %d, %v", n, err)
+	}
+	get(coll.UpdateOne(ctx, dd("_id", "w"), dd("$set", dd("left", 8, "right", 1))))(t)
+	if _, err := tr.Insert(ctx, bson.M{"_id": "x"}, tr.Before("w")); !errors.Is(err, mongopatterns.ErrMalformed) || !strings.Contains(err.Error(), "run Repair") {
+		t.Errorf("insert beside a range that encloses nothing: %v", err)
 	}
 	exists(t, coll, "t", "u", "w")
 }

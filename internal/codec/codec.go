@@ -54,7 +54,7 @@ func CheckBSON(document bson.Raw) error {
 // unencodable is the error for a value that cannot be encoded. It names the type, because the driver's error
 // often names only a type inside it. An error of this library, by a type with its own codec, stays as it is.
 func (c Codec) unencodable(v any, err error) error {
-	if fault.Ours(err) {
+	if fault.FromLibrary(err) {
 		return fault.Invalid("%w", err)
 	}
 	return fault.Invalid("cannot encode %T%s: %w", v, c.by(), err)
@@ -63,7 +63,7 @@ func (c Codec) unencodable(v any, err error) error {
 // undecodable is the error for a value that does not fit the type of into, a pointer. An error of this library stays as
 // it is.
 func (c Codec) undecodable(into any, err error) error {
-	if fault.Ours(err) {
+	if fault.FromLibrary(err) {
 		return err
 	}
 	return fmt.Errorf("cannot decode into %v%s: %w", reflect.TypeOf(into).Elem(), c.by(), err)
@@ -247,7 +247,7 @@ func Unfit(into any, err error) error {
 
 // malformed makes an error ErrMalformed, unless it is one of this library.
 func malformed(err error) error {
-	if err == nil || fault.Ours(err) {
+	if err == nil || fault.FromLibrary(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", fault.ErrMalformed, err)

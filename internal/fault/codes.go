@@ -12,23 +12,23 @@ const (
 	LabelTransient   = "TransientTransactionError"
 	LabelRetryable   = "RetryableWriteError"
 	LabelOverloaded  = "SystemOverloadedError"
-	labelUnanswered  = "UnknownTransactionCommitResult"
+	labelUncertain   = "UnknownTransactionCommitResult"
 	labelNetwork     = "NetworkError"
 	labelRetryRead   = "RetryableReadError"
 	labelRetryStream = "ResumableChangeStreamError"
 )
 
 // repeated are the labels of an error that answers the driver's last attempt, so that an earlier one may have written.
-var repeated = []string{labelNetwork, labelUnanswered, LabelRetryable, LabelOverloaded}
+var repeated = []string{labelNetwork, labelUncertain, LabelRetryable, LabelOverloaded}
 
-// passingLabels are the labels of errors that pass.
-var passingLabels = append([]string{LabelTransient, labelRetryRead, labelRetryStream}, repeated...)
+// temporaryLabels are the labels of errors that pass by themselves.
+var temporaryLabels = append([]string{LabelTransient, labelRetryRead, labelRetryStream}, repeated...)
 
 // codes are codes of the server with the names that it gives them.
 type codes map[int]string
 
-// vague are the codes of errors that may come before or after the write.
-var vague = codes{
+// beforeOrAfter are the codes of errors that may come before the write or after it.
+var beforeOrAfter = codes{
 	0: "no code",
 	1: "InternalError",
 	8: "UnknownError",
@@ -81,8 +81,8 @@ var interrupted = codes{
 	217: "IncompleteTransactionHistory",
 }
 
-// passing are the codes of errors that end a command before its write, and pass.
-var passing = codes{
+// temporary are the codes of errors that end a command before its write, and pass by themselves.
+var temporary = codes{
 	// Locks, conflicts, transactions.
 	46:  "LockBusy",
 	112: "WriteConflict",
@@ -109,9 +109,9 @@ var passing = codes{
 	402: "ResourceExhausted",
 }
 
-// general are the codes of errors that do not pass and are not about one document, so that every other write of the call
-// would meet them.
-var general = codes{
+// everyWrite are the codes of errors that do not pass and are not about one document, so that every other write of the
+// call would meet them.
+var everyWrite = codes{
 	// Rights, and a server that takes no writes of users.
 	8:            "UnknownError",
 	unauthorized: "Unauthorized",

@@ -1,5 +1,3 @@
-// Package fault makes the library's errors: its sentinels and the prefix that says which call failed. It
-// also decides whether a server refused a write for good.
 package fault
 
 import (
@@ -185,12 +183,12 @@ func duplicate(err error) (pattern bson.Raw, ok bool) {
 	return raw.Lookup("keyPattern").DocumentOK()
 }
 
-// Unanswered reports whether err is a commit without an answer that is certain: either all of the transaction is stored
-// or nothing. A new primary that does not know the transaction says so even if it cannot ask the majority, and then its
-// answer has no label.
-func Unanswered(err error) bool {
+// CommitUncertain reports whether err, of a commit, leaves open whether all of the transaction is stored or nothing. A
+// new primary that does not know the transaction says so even if it cannot ask the majority, and then its answer has no
+// label.
+func CommitUncertain(err error) bool {
 	var server mongo.ServerError
-	return errors.As(err, &server) && (server.HasErrorLabel(labelUnanswered) || unsafe(err))
+	return errors.As(err, &server) && (server.HasErrorLabel(labelUncertain) || notMajority(err))
 }
 
 // refusal is an error of Refuse.
@@ -215,8 +213,8 @@ func Refused(err error) bool {
 		return true
 	}
 	var server mongo.ServerError
-	if !errors.As(err, &server) || unsafe(err) || hasLabel(server, passingLabels) {
+	if !errors.As(err, &server) || notMajority(err) || hasLabel(server, temporaryLabels) {
 		return false
 	}
-	return len(server.ErrorCodes()) > 0 && !hasCodeOf(server, general, interrupted, passing)
+	return len(server.ErrorCodes()) > 0 && !hasCodeOf(server, everyWrite, interrupted, temporary)
 }

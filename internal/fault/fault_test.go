@@ -124,8 +124,8 @@ func TestGeneralCodes(t *testing.T) {
 		322: false, 323: false, 324: false, 347: false, // APIVersionError, APIStrictError, APIDeprecationError, APIMismatchError
 	} {
 		err := mongo.CommandError{Code: code}
-		if fault.Refused(err) || fault.Passes(err) != passes {
-			t.Errorf("%d: refused %v, passes %v", code, fault.Refused(err), fault.Passes(err))
+		if fault.Refused(err) || fault.Temporary(err) != passes {
+			t.Errorf("%d: refused %v, passes %v", code, fault.Refused(err), fault.Temporary(err))
 		}
 	}
 }

@@ -69,7 +69,7 @@ func One[R any](result R, err error) (R, error) {
 func Many[R any](result R, err error) (R, error) {
 	err = answered(result, err)
 	n, known := written(result)
-	if err != nil && (n > 0 || !unsent(err) && !(notWritten(err) && known)) {
+	if err != nil && (n > 0 || !notSent(err) && !(notWritten(err) && known)) {
 		err = Unknown(err)
 	}
 	return result, Arrays(Sized(err))
@@ -119,59 +119,60 @@ func Single(result *mongo.SingleResult) *mongo.SingleResult {
 	return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 }
 
-// Undone reports whether err comes from a call of this library that has written nothing. An error that joins such
-// a one with an error from elsewhere does not count: what the other one's call did is not known.
-func Undone(err error) bool {
+// WroteNothing reports whether err comes from a call of this library that has written nothing. An error that joins one
+// from elsewhere does not count: what the other call did is not known.
+func WroteNothing(err error) bool {
 	switch e := err.(type) {
 	case *verdict:
 		return !e.unknown
 	case *called:
-		return !MayBeDone(e.err)
+		return !MayHaveWritten(e.err)
 	case interface{ Unwrap() error }:
-		return Undone(e.Unwrap())
+		return WroteNothing(e.Unwrap())
 	case interface{ Unwrap() []error }:
 		parts := e.Unwrap()
-		return len(parts) > 0 && !slices.ContainsFunc(parts, func(part error) bool { return !Undone(part) })
+		return len(parts) > 0 && !slices.ContainsFunc(parts, func(part error) bool { return !WroteNothing(part) })
 	}
 	return false
 }
 
-// MayBeDone reports whether err, from inside of a call, says that a write of the call may be done.
-func MayBeDone(err error) bool {
+// MayHaveWritten reports whether err, from inside a call, says that a write of the call may be done. It is not the
+// opposite of WroteNothing: without a verdict both are false, because nobody knows where the error comes from.
+func MayHaveWritten(err error) bool {
 	switch e := err.(type) {
 	case *verdict:
 		return e.unknown
 	case interface{ Unwrap() error }:
-		return MayBeDone(e.Unwrap())
+		return MayHaveWritten(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(e.Unwrap(), MayBeDone)
+		return slices.ContainsFunc(e.Unwrap(), MayHaveWritten)
 	}
 	return false
 }
 
-// Ours reports whether err has an error of this library in it.
-func Ours(err error) bool {
+// FromLibrary reports whether err has an error of this library in it.
+func FromLibrary(err error) bool {
 	return errors.As(err, new(*sentinel)) || errors.As(err, new(*called)) || errors.As(err, new(*verdict))
 }
 
 // notWritten reports whether a write of one document is certainly not done after this error.
 func notWritten(err error) bool {
-	return errors.Is(err, mongo.ErrNoDocuments) || unsent(err) || unsendable(err) || Denied(err)
+	return errors.Is(err, mongo.ErrNoDocuments) || notSent(err) || tooLargeToSend(err) || ServerDidNothing(err)
 }
 
-// Denied reports whether err is the answer of a server that has not done the write of one document, or the
-// commit.
-func Denied(err error) bool {
+// ServerDidNothing reports whether err is the answer of a server that has not done what it was sent: the write of one
+// document, a commit or an abort.
+func ServerDidNothing(err error) bool {
 	var server mongo.ServerError
-	if !errors.As(err, &server) || unsafe(err) || hasLabel(server, repeated) {
+	if !errors.As(err, &server) || notMajority(err) || hasLabel(server, repeated) {
 		return false
 	}
-	return len(server.ErrorCodes()) > 0 && !hasCodeOf(server, vague, interrupted)
+	return len(server.ErrorCodes()) > 0 && !hasCodeOf(server, beforeOrAfter, interrupted)
 }
 
-// unsafe reports whether the majority does not have yet what the server answers: a write that is done, the end of a
+// notMajority reports whether the majority does not have yet what the server has done: a write, the end of a
 // transaction.
-func unsafe(err error) bool {
+func notMajority(err error) bool {
 	var write mongo.WriteException
 	var bulk mongo.BulkWriteException
 	var command mongo.CommandError
@@ -192,26 +193,29 @@ func Withheld(err error) error {
 	return &withheld{err}
 }
 
-// unsent reports whether err is an error from before the first attempt: of the driver, where a later attempt
-// returns the error of the previous one instead.
-func unsent(err error) bool {
+// notSent reports whether err comes from before the first attempt. When the driver cannot send a later one, it returns
+// the error of the attempt before.
+func notSent(err error) bool {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
 		return true
 	}
-	return errors.As(err, new(*withheld)) || unlogged(err) || hasType(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
+	return errors.As(err, new(*withheld)) || loginFailed(err) || hasType(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
 		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||
 		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
 }
 
-// Unconnected reports whether a command was not sent because no connection could be made, or because the driver cleared its
-// pool while the command waited for one. A retry may have been sent before that, so it does not say what is done.
-func Unconnected(err error) bool { return unlogged(err) || hasType(err, "topology.poolClearedError") }
+// NoConnection reports whether a command was not sent because no connection could be made, or because the driver
+// cleared its pool while the command waited for one. An earlier attempt may have been sent, so it does not say what is
+// done.
+func NoConnection(err error) bool {
+	return loginFailed(err) || hasType(err, "topology.poolClearedError")
+}
 
-// unlogged reports whether a new connection failed before or in its login, through the network or because the driver
+// loginFailed reports whether a new connection failed before or in its login, through the network or because the driver
 // cancelled it after another one had failed. A server that refuses a login has answered. Only the text of the driver's
 // error tells a login from a command.
-func unlogged(err error) bool {
+func loginFailed(err error) bool {
 	var network net.Error
 	return hasType(err, "topology.ConnectionError") && strings.Contains(err.Error(), "during connection handshake") &&
 		(errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.As(err, &network))
@@ -236,13 +240,13 @@ func hasType(err error, types ...string) bool {
 	return false
 }
 
-// Passes reports whether a later attempt may succeed without anybody's doing: the server is unavailable or busy, another
-// member of its set takes over, or another writer was in the way. An error that did not come from the server came from
-// the connection to it.
-func Passes(err error) bool {
+// Temporary reports whether a later attempt may succeed without anybody's doing: the server is unavailable or busy,
+// another member of its set takes over, or another writer was in the way. An error that did not come from the server
+// came from the connection to it.
+func Temporary(err error) bool {
 	var server mongo.ServerError
 	if !errors.As(err, &server) {
 		return true
 	}
-	return hasLabel(server, passingLabels) || hasCodeOf(server, interrupted, passing)
+	return hasLabel(server, temporaryLabels) || hasCodeOf(server, interrupted, temporary)
 }

@@ -54,21 +54,23 @@ func Sized(err error) error {
 	return err
 }
 
-// unsendable reports an error of the driver for a document that no command can hold.
-func unsendable(err error) bool {
+// tooLargeToSend reports an error of the driver for a document that no command can hold.
+func tooLargeToSend(err error) bool {
 	return err != nil && strings.HasSuffix(err.Error(), "an inserted document is too large") // its value is in a package that may change
 }
 
 func tooLarge(err error) bool {
 	var server mongo.ServerError
 	if !errors.As(err, &server) {
-		return unsendable(err)
+		return tooLargeToSend(err)
 	}
-	return Outgrown(err) || server.HasErrorCode(stringTooLarge) || server.HasErrorCodeWithMessage(badValue, "too large")
+	return UpdateTooLarge(err) || server.HasErrorCode(stringTooLarge) || server.HasErrorCodeWithMessage(badValue, "too large")
 }
 
-// Outgrown reports whether an update was refused because the document would be larger than 16 MiB.
-func Outgrown(err error) bool { return HasCode(err, updateTooLarge, upsertTooLarge, objectTooLarge) }
+// UpdateTooLarge reports whether an update was refused because the document would be larger than 16 MiB.
+func UpdateTooLarge(err error) bool {
+	return HasCode(err, updateTooLarge, upsertTooLarge, objectTooLarge)
+}
 
 // tooDeep goes by the text: the codes are those of many errors.
 func tooDeep(err error) bool {

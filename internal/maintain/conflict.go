@@ -2,7 +2,6 @@ package maintain
 
 import (
 	"context"
-	"time"
 
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -30,15 +29,3 @@ func Once(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Cont
 type busy struct{ conflict string }
 
 func (b *busy) Error() string { return "waiting for other writers: " + b.conflict }
-
-// limit is how long a document is tried that others keep writing, if the context has no deadline: as long as a
-// transaction of its own.
-var limit = 2 * time.Minute // a test shortens it
-
-// patience returns ctx with the time that a document is tried.
-func patience(ctx context.Context) (bounded context.Context, stop func()) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, limit)
-}

@@ -53,7 +53,7 @@ type division struct {
 
 // run does a batch, in parts if necessary.
 func (d *division) run(ctx context.Context, batch []bson.Raw) error {
-	bounded, stop := patience(ctx)
+	limited, stop := pause.Limited(ctx) // for a document that others keep writing
 	defer stop()
 	pauses := pause.Writers()
 	doneBefore, skipped := int64(0), d.total.Skipped
@@ -86,14 +86,14 @@ func (d *division) run(ctx context.Context, batch []bson.Raw) error {
 			Fail(d.total, d.collection, batch[0].Lookup("_id"), err)
 			return nil
 		}
-		if over := pauses.Wait(bounded); over != nil {
+		if over := pauses.Wait(limited); over != nil {
 			return fmt.Errorf("%w: %w", over, err)
 		}
 	}
 }
 
-// takeBackSkipped subtracts from Skipped the documents that were done before an error: a later attempt met them again, and
-// either found nothing to do in them or counted them as Skipped. skipped was the count before.
+// takeBackSkipped subtracts from Skipped the documents that were done before an error: a later attempt met them again,
+// and either found nothing to do in them or counted them as Skipped. skipped was the count before.
 func (d *division) takeBackSkipped(doneBefore, skipped int64) {
 	d.total.Skipped -= min(doneBefore, d.total.Skipped-skipped)
 }
@@ -117,7 +117,7 @@ func (d *division) ends(err error, size int) bool {
 
 // end adds what a batch has done before an error that ends the call.
 func (d *division) end(batch []bson.Raw, result mongopatterns.Result, err error) error {
-	if result.Unknown == 0 && fault.MayBeDone(err) && !d.joined {
+	if result.Unknown == 0 && fault.MayHaveWritten(err) && !d.joined {
 		result.Unknown = max(0, int64(len(batch))-result.Done)
 	}
 	Add(d.total, result)

@@ -1,4 +1,4 @@
-// Package pause waits between the attempts of a call.
+// Package pause waits between the attempts of a call, and says how long there are attempts.
 package pause
 
 import (
@@ -33,11 +33,26 @@ func (p *Pauses) Wait(ctx context.Context) error {
 // Reset begins with the first pause again.
 func (p *Pauses) Reset() { p.next = p.first }
 
+// Limit is how long a call is tried again while others are in its way, if its context has no deadline: as long as the
+// driver tries a transaction.
+var Limit = 120 * time.Second // a test shortens it
+
+// Limited returns ctx if it has a deadline, else a context that also ends after Limit.
+func Limited(ctx context.Context) (limited context.Context, stop context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, Limit)
+}
+
 // Undated returns a context that ends with ctx and has no deadline. With one the driver repeats until then without
 // pauses; without, once. When ctx ends, the driver's error is context.Canceled.
 func Undated(ctx context.Context) (out context.Context, stop func()) {
 	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	free := context.AfterFunc(ctx, cancel)
+	if ctx.Err() != nil {
+		cancel() // AfterFunc may do it later
+	}
 	return out, func() {
 		free()
 		cancel()

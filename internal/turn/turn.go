@@ -31,10 +31,10 @@ var (
 // A Turn is the documents at which a call has its turn.
 type Turn []Document
 
-// Take waits until it is the call's turn at all these documents, for a second at most, or until ctx ends. Documents that
-// it has waited for in vain are missing from the result, and those after them. The call writes all the same, because
-// turns save conflicts and nothing relies on them. All calls wait in the order of the names, so that no two wait for
-// each other. No document may be named twice. waited reports whether another call had its turn before.
+// Take waits until it is the call's turn at all these documents, for a second at most, or until ctx ends. Documents
+// that it has waited for in vain are missing from the result, and those after them. The call writes all the same,
+// because turns save conflicts and nothing relies on them. All calls wait in the order of the names, so that no two
+// wait for each other. No document may be named twice. waited reports whether another call had its turn before.
 func Take(ctx context.Context, all []Document) (t Turn, waited bool) {
 	until := time.Now().Add(patience)
 	for _, of := range slices.SortedFunc(slices.Values(all), func(a, b Document) int { return strings.Compare(a.Name, b.Name) }) {

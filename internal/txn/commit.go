@@ -13,22 +13,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/pause"
 )
 
-// applied is how long after it was sent a commit is taken to be done on the primary. If it is not, the next call of this
-// process conflicts, and runs again.
+// applied is how long after it was sent a commit is taken to be done on the primary. If it is not, the next call of
+// this process conflicts, and runs again.
 const applied = 10 * time.Millisecond
 
-// commitInTurn commits, and lets the next call have its turn when the commit is answered, or soon after it was sent: a
-// majority may take long, and the documents can be written as soon as the primary has the commit.
+// commitInTurn commits, and ends the turn when the commit is answered, or soon after it was sent: a majority may take
+// long, and the documents can be written as soon as the primary has the commit.
 func (t *transaction) commitInTurn(late context.Context) error {
-	if len(t.docs) == 0 {
+	if len(t.named) == 0 {
 		return t.commit(late)
 	}
-	sent := time.AfterFunc(applied, t.turn.End)
+	timer := time.AfterFunc(applied, t.turn.End)
 	err := t.commit(late)
-	if !sent.Stop() {
-		t.turn = nil // it has ended
+	if !timer.Stop() {
+		t.turn = nil // the timer has ended it, or is about to
 	}
-	t.leave()
+	t.endTurn()
 	return err
 }
 
@@ -46,7 +46,7 @@ func (t *transaction) commit(late context.Context) error {
 		if over != nil && errors.Is(err, context.Canceled) {
 			return fmt.Errorf("%w: %v", over, err) // nobody else has cancelled ctx
 		}
-		if over != nil || t.clientTimeout && cut(err) || !sendAgain(err) || pauses.Wait(late) != nil {
+		if over != nil || t.clientTimeout && outOfTime(err) || !sendAgain(err) || pauses.Wait(late) != nil {
 			return err
 		}
 	}
@@ -64,10 +64,10 @@ func (t *transaction) resultOf(err error) (result, error) {
 	return unknown, err
 }
 
-// undo aborts an attempt after its error. The transaction may stay open if the abort has no answer, or if a command has none,
-// which can reach the server after the abort.
+// undo aborts an attempt after its error. The transaction may stay open if the abort has no answer, or if a command has
+// none, which can reach the server after the abort.
 func (t *transaction) undo(ctx, late context.Context, err error) {
-	if t.ownSession && !t.inside.asked.Load() { // a session of the caller can be reached in other ways
+	if t.ownSession && !t.hasSent() { // a session of the caller can be reached in other ways
 		t.forget() // the server does not know it
 		return
 	}
@@ -83,7 +83,7 @@ func (t *transaction) undo(ctx, late context.Context, err error) {
 func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
 	ctx, cancel := context.WithTimeout(mongo.NewSessionContext(ctx, t.session), bound)
 	defer cancel()
-	defer t.forget()
+	defer t.forget() // the driver takes it for running still
 	return decided(t.command(ctx, bson.D{{Key: "abortTransaction", Value: 1}}))
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -24,7 +25,7 @@ import (
 )
 
 // slack is what a busy machine may add to the half second after a deadline. A call that waits for an answer in vain
-// takes longer: fenceTry.
+// takes longer: tryBound.
 const slack = 3 * time.Second
 
 // patient is a context for what surrounds the call under test. Its deadline replaces the client's Timeout.
@@ -133,8 +134,8 @@ func TestSwallowedCommit(t *testing.T) {
 					t.Errorf("returned after %v of %v", took, within)
 				}
 			}
-			if !errors.Is(err, test.want) || fault.Undone(err) {
-				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			if !errors.Is(err, test.want) || fault.WroteNothing(err) {
+				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
 			return test.done
 		})
@@ -162,8 +163,8 @@ func TestSwallowedAbort(t *testing.T) {
 			if took := time.Since(start); took > time.Second+slack {
 				t.Errorf("returned after %v", took)
 			}
-			if !errors.Is(err, refusal) || !fault.Undone(err) {
-				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			if !errors.Is(err, refusal) || !fault.WroteNothing(err) {
+				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
 			return 0
 		})
@@ -181,8 +182,8 @@ func TestUndecidedAbort(t *testing.T) {
 		clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
 			p.Break(rule)
 			err := txn.Run(t.Context(), scoped.On(coll), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refusal) })
-			if !errors.Is(err, refusal) || !fault.Undone(err) {
-				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			if !errors.Is(err, refusal) || !fault.WroteNothing(err) {
+				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
 			p.Break(nil)
 			ctx, cancel := freed(t.Context())
@@ -225,12 +226,46 @@ func TestEndedByTheFunction(t *testing.T) {
 				defer cancel()
 				return cmp.Or(test.end(mongo.SessionFromContext(ctx), short), test.after)
 			})
-			if !errors.Is(err, fault.ErrInvalid) || !errors.Is(err, cmp.Or(test.after, err)) || fault.Undone(err) {
-				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			if !errors.Is(err, fault.ErrInvalid) || !errors.Is(err, cmp.Or(test.after, err)) || fault.WroteNothing(err) {
+				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
 			return test.done
 		})
 	})
+}
+
+// A fence that stays open on the server, because its client is gone, takes no lock: others drop the collection at once.
+func TestOpenFence(t *testing.T) {
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, p.Options())
+	t.Cleanup(func() { p.Break(nil) })
+	coll, other := db.Collection("c"), mongotest.Database(t).Client().Database(db.Name()).Collection("c")
+	testkit.OK(t, testkit.ErrorOf(other.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}})))
+	aborts, gone := 0, make(chan bool)
+	p.Break(func(c proxy.Command) *proxy.Fault {
+		if c.Name == "abortTransaction" {
+			if aborts++; aborts == 2 { // the fence's, after that of Run
+				close(gone)
+			}
+		}
+		if aborts == 0 || aborts == 1 && c.Name != "abortTransaction" {
+			return nil
+		}
+		return &proxy.SilentBefore
+	})
+	refused := errors.New("refused")
+	err := txn.Run(t.Context(), scoped.On(coll), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refused) })
+	testkit.Is(t, err, refused)
+	select {
+	case <-gone:
+	case <-time.After(time.Minute):
+		t.Fatal("no fence")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := other.Drop(ctx); err != nil {
+		t.Errorf("locked: %v", err)
+	}
 }
 
 // A server that does not answer the fence gets the kill all the same.
@@ -294,8 +329,8 @@ func TestRefusedCommits(t *testing.T) {
 				t.Errorf("returned after %v of %v", took, within)
 			}
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) {
-			t.Errorf("%v, not done: %v", err, fault.Undone(err))
+		if !errors.Is(err, context.DeadlineExceeded) || fault.WroteNothing(err) {
+			t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 		}
 		most := 2 * (6 + int64(took/(25*time.Millisecond))) // each attempt is the driver's and its repetition
 		if n := commits.Load(); opts.Timeout == nil && n > most {
@@ -443,8 +478,8 @@ func TestTimeoutOfTheClient(t *testing.T) {
 		})
 		took := time.Since(start)
 		p.Break(nil)
-		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) != test.undone || runs != 1 {
-			t.Errorf("%v, not done: %v, %d runs", err, fault.Undone(err), runs)
+		if !errors.Is(err, context.DeadlineExceeded) || fault.WroteNothing(err) != test.undone || runs != 1 {
+			t.Errorf("%v, not done: %v, %d runs", err, fault.WroteNothing(err), runs)
 		}
 		if took < timeout || took > timeout+500*time.Millisecond+slack {
 			t.Errorf("returned after %v", took)
@@ -515,7 +550,7 @@ func TestOutcomes(t *testing.T) {
 			return err
 		})
 	}
-	if err := run(t.Context(), fault.Unknown(fault.ErrConflict)); !errors.Is(err, fault.ErrConflict) || !fault.Undone(err) {
+	if err := run(t.Context(), fault.Unknown(fault.ErrConflict)); !errors.Is(err, fault.ErrConflict) || !fault.WroteNothing(err) {
 		t.Errorf("aborted: %v is not known", err)
 	}
 	session, err := db.Client().StartSession()
@@ -526,12 +561,12 @@ func TestOutcomes(t *testing.T) {
 	if err := session.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(mongo.NewSessionContext(t.Context(), session), fault.ErrConflict); !errors.Is(err, fault.ErrConflict) || fault.Undone(err) {
+	if err := run(mongo.NewSessionContext(t.Context(), session), fault.ErrConflict); !errors.Is(err, fault.ErrConflict) || fault.WroteNothing(err) {
 		t.Errorf("joined: %v is known before the caller's commit", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := run(ctx, nil); !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+	if err := run(ctx, nil); !errors.Is(err, context.Canceled) || !fault.WroteNothing(err) {
 		t.Errorf("not begun: %v is not known", err)
 	}
 	if n := value(t, coll, "a"); n != 0 {
@@ -540,12 +575,13 @@ func TestOutcomes(t *testing.T) {
 }
 
 // Without a deadline a transaction has 120 s: it then gives up waiting for another one, and for an answer
-// to its commit.
+// to its commit or to a command.
 func TestLimit(t *testing.T) {
-	if limit := txn.Limit(time.Second); limit != 120*time.Second {
+	limit := pause.Limit
+	if limit != 120*time.Second {
 		t.Errorf("docs/failures.md says 120 s, and not %v", limit)
 	}
-	t.Cleanup(func() { txn.Limit(120 * time.Second) })
+	t.Cleanup(func() { pause.Limit = limit })
 	p := proxy.New(t, mongotest.URI(t))
 	db := mongotest.Database(t, p.Options())
 	t.Cleanup(func() { p.Break(nil) })
@@ -558,7 +594,7 @@ func TestLimit(t *testing.T) {
 		t.Helper()
 		var err error
 		for short := 250 * time.Millisecond; short < time.Minute; short *= 2 { // a busy machine may need longer to come to the commit
-			txn.Limit(short)
+			pause.Limit = short
 			start := time.Now()
 			err = txn.Run(t.Context(), scoped.On(db.Collection("c")), func(ctx context.Context) error { return inc(ctx, coll, id) })
 			if took := time.Since(start); took < short || took > short+500*time.Millisecond+slack {
@@ -568,8 +604,8 @@ func TestLimit(t *testing.T) {
 				break
 			}
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) != undone {
-			t.Errorf("%v, not done: %v", err, fault.Undone(err))
+		if !errors.Is(err, context.DeadlineExceeded) || fault.WroteNothing(err) != undone {
+			t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 		}
 	}
 	session, err := db.Client().StartSession()
@@ -588,6 +624,8 @@ func TestLimit(t *testing.T) {
 	silent.Before = func() { met.Store(true) }
 	p.Break(proxy.Each("commitTransaction", silent))
 	limited("b", false)
+	p.Break(proxy.Each("update", proxy.SilentBefore))
+	limited("b", true)
 }
 
 // A transaction whose abort is lost is ended in the background, whatever the client's settings are and whatever comes

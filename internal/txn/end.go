@@ -14,59 +14,60 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
-// killBound bounds the kill of a transaction's session, as fenceBound its fence. fenceTry bounds each attempt, and there are
-// fenceTries of a fence.
+// The time for a transaction that may be open when its call returns: first for the fence, and then for the kill.
+var fenceBound = 20 * time.Second // an election may come first; a test shortens it
+
 const (
 	killBound  = 10 * time.Second
-	fenceTry   = 5 * time.Second
+	tryBound   = 5 * time.Second // for one try of either
 	fenceTries = 10
 )
 
-// fenceBound bounds the fence that ends a transaction after its call has returned: an election may come first.
-var fenceBound = 20 * time.Second // a test shortens it
-
-// end ends a transaction that may be open, and the session if Run started it. The caller may use its own
-// session as soon as Run returns, so end then has only the time until late; what is still open after that ends
+// end closes a transaction that may be open, and ends the session if it is the transaction's own. The caller may use
+// his session as soon as Run returns, so that end then has only the time until late; what is still open after that ends
 // with the next transaction of the session.
 func (t *transaction) end(ctx, late context.Context) {
-	if t.lent != nil {
-		if t.session.TransactionRunning() { // a commit without an answer: the next Run must not join it
-			t.forget()
-		}
-		t.lent.mayBeOpen = t.mayBeOpen
-		return
-	}
 	switch {
-	case !t.mayBeOpen && t.ownSession:
-		t.session.EndSession(late)
-	case t.mayBeOpen && t.ownSession:
+	case t.lent != nil:
+		t.giveBack()
+	case t.ownSession && t.mayBeOpen:
 		closed := t.close(ctx)
 		if ctx.Err() == nil {
 			return
 		}
-		select {
+		select { // what is left of the half second is worth waiting: then nothing is open when Run returns
 		case <-closed:
 		case <-late.Done():
 		}
+	case t.ownSession:
+		t.session.EndSession(late)
 	case t.mayBeOpen:
-		bounded, cancel := context.WithTimeout(late, grace)
-		defer cancel()
-		t.fence(bounded)
+		ctx, stop := context.WithTimeout(late, grace)
+		defer stop()
+		t.fence(ctx)
 	}
 }
 
-// close ends the transaction, then the session, in the background. The kill has time of its own: a fence that was not
-// answered has used up all it had.
+// giveBack leaves the end of a session, and of what may be open in it, to the call that has lent it.
+func (t *transaction) giveBack() {
+	if t.session.TransactionRunning() { // a commit without an answer: the next Run must not join it
+		t.forget()
+	}
+	t.lent.mayBeOpen = t.mayBeOpen
+}
+
+// close ends the transaction and then its session, in the background. The kill has time of its own: a fence that was
+// not answered has used up all it had.
 func (t *transaction) close(ctx context.Context) (closed <-chan struct{}) {
 	ctx = context.WithoutCancel(ctx)
-	fencing, fenced := context.WithTimeout(ctx, fenceBound)
+	forFence, stop := context.WithTimeout(ctx, fenceBound)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer fenced()
-		over := t.fence(fencing)
-		ctx, cancel := context.WithTimeout(ctx, killBound)
-		defer cancel()
+		defer stop()
+		over := t.fence(forFence)
+		ctx, stop := context.WithTimeout(ctx, killBound)
+		defer stop()
 		if !over || t.routed(ctx) {
 			t.kill(ctx)
 		}
@@ -75,15 +76,17 @@ func (t *transaction) close(ctx context.Context) (closed <-chan struct{}) {
 	return done
 }
 
-// fence makes sure that the transaction is over, and reports whether it is. When the context of a command ends,
-// the driver closes the command's connection and sends the abort on another, where it can overtake the command.
-// The command then opens the transaction again, and its documents stay locked until
-// transactionLifetimeLimitSeconds. A later transaction of the same session prevents this: the server ends the
-// earlier one, refuses its late commands, and waits for its commit. The stage $documents reads no collection and takes no
-// lock, which would keep others from dropping the collection if the fence remains open. A user who may read anything in the
-// database may run it, and on MongoDB 7.0 one who may not, too. For a user with rights on single collections fence reads one
-// that the transaction has used. If none is known, or the user may not read it, fence gives up.
-func (t *transaction) fence(ctx context.Context) bool {
+// fence makes sure that the transaction is over, by a later transaction of the same session, and reports whether it is.
+//
+// When the context of a command ends, the driver closes the command's connection and sends the abort on another, where
+// it can overtake the command. The command then opens the transaction again, and its documents stay locked until
+// transactionLifetimeLimitSeconds. At a later transaction of the session the server ends the earlier one, refuses its
+// late commands, and waits for its commit.
+//
+// The first command of the later transaction is documents, which takes no lock. Only a user who may read anything in
+// the database may run it, and on MongoDB 7.0 every user. For one with rights on single collections it is nothing, a
+// read of a collection that the transaction has used. If none is known, or the user may not read it, fence gives up.
+func (t *transaction) fence(ctx context.Context) (over bool) {
 	if t.session.TransactionRunning() {
 		t.forget() // the commit had no answer, and an abort could reach another router at the same time
 	}
@@ -91,43 +94,51 @@ func (t *transaction) fence(ctx context.Context) bool {
 	if coll == nil {
 		return false
 	}
-	pauses := pause.Between(10*time.Millisecond, fenceTry)
-	begin := documents
-	refused := false
-	for range fenceTries {
-		if ctx.Err() != nil || t.start() != nil {
-			return false
-		}
-		answered, err := t.fenced(ctx, coll, begin)
-		switch {
-		case answered:
-			return true
-		case fault.Forbidden(err) && !refused:
-			begin, refused = nothing, true
-			continue
-		case fault.Forbidden(err), errors.Is(err, mongo.ErrClientDisconnected):
-			return false
-		}
-		if pauses.Wait(ctx) != nil {
-			return false
-		}
+	err := t.fenceBy(ctx, coll, documents)
+	if fault.Forbidden(err) {
+		err = t.fenceBy(ctx, coll, nothing)
 	}
-	return false
+	return err == nil
 }
 
-// fenced begins a transaction and aborts it. It reports whether both were answered, and the error of the begin.
-func (t *transaction) fenced(ctx context.Context, coll *scoped.Collection, begin func(context.Context, *scoped.Collection) error) (answered bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, fenceTry)
-	defer cancel()
-	inside := mongo.NewSessionContext(ctx, t.session)
-	if err := begin(inside, coll); err != nil {
-		t.forget() // the next one ends what may be open
-		return false, err
+// A firstCommand begins a transaction on the server, and costs little.
+type firstCommand = func(ctx context.Context, coll *scoped.Collection) error
+
+// fenceBy tries a fence until it is answered. Its error is nil if the earlier transaction is over.
+func (t *transaction) fenceBy(ctx context.Context, coll *scoped.Collection, first firstCommand) error {
+	pauses := pause.Between(10*time.Millisecond, tryBound)
+	for try := 1; ; try++ {
+		if err := t.start(); err != nil {
+			return err
+		}
+		err := t.sendAndAbort(ctx, coll, first)
+		if err == nil || try == fenceTries || fault.Forbidden(err) || errors.Is(err, mongo.ErrClientDisconnected) {
+			return err
+		}
+		if over := pauses.Wait(ctx); over != nil {
+			return over
+		}
 	}
-	return t.abort(ctx, fenceTry), nil
 }
 
-// documents sends a command to the database that reads no collection.
+var errAbort = errors.New("the abort was not answered")
+
+// sendAndAbort sends the first command of a transaction that has started, and aborts it.
+func (t *transaction) sendAndAbort(ctx context.Context, coll *scoped.Collection, first firstCommand) error {
+	ctx, stop := context.WithTimeout(ctx, tryBound)
+	defer stop()
+	if err := first(mongo.NewSessionContext(ctx, t.session), coll); err != nil {
+		t.forget() // the next try ends what may be open
+		return err
+	}
+	if !t.abort(ctx, tryBound) {
+		return errAbort
+	}
+	return nil
+}
+
+// documents reads no collection, so it has no lock of one: with a lock, a fence that stays open for want of an answer
+// would keep others from dropping the collection.
 func documents(ctx context.Context, coll *scoped.Collection) error {
 	c, err := comment.Aggregate(ctx, coll.Database(), mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
 	if err != nil {
@@ -136,7 +147,7 @@ func documents(ctx context.Context, coll *scoped.Collection) error {
 	return c.Close(ctx)
 }
 
-// nothing reads no document of the collection.
+// nothing reads a collection, but no document of it.
 func nothing(ctx context.Context, coll *scoped.Collection) error {
 	err := coll.FindOne(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -160,11 +171,11 @@ func (t *transaction) routed(ctx context.Context) bool {
 func (t *transaction) kill(ctx context.Context) {
 	ctx = mongo.NewSessionContext(ctx, nil) // killSessions in the session would end itself
 	try := func() error {
-		ctx, cancel := context.WithTimeout(ctx, fenceTry)
+		ctx, cancel := context.WithTimeout(ctx, tryBound)
 		defer cancel()
 		return t.command(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})
 	}
-	pauses := pause.Between(2*time.Millisecond, fenceTry)
+	pauses := pause.Between(2*time.Millisecond, tryBound)
 	for {
 		err := try()
 		if decided(err) || errors.Is(err, mongo.ErrClientDisconnected) || pauses.Wait(ctx) != nil {

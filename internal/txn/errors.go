@@ -43,7 +43,7 @@ func Conflicted(err error) bool {
 // transient reports whether the transaction is run again after this error. If a new connection ends during its login,
 // the driver adds no label and does not try another.
 func transient(err error) bool {
-	return labelled(err, fault.LabelTransient) || unlabelledConflict(err) || expired(err) || fault.Unconnected(err)
+	return labelled(err, fault.LabelTransient) || unlabelledConflict(err) || expired(err) || fault.NoConnection(err)
 }
 
 // expired reports whether the server ended a transaction during a command because it took too long. Such an error
@@ -76,14 +76,14 @@ func unsupported(err error) error {
 	return err
 }
 
-// cut reports whether a command ended for lack of time, though the context of its call has not: by the client's Timeout,
-// or because it found no server.
-func cut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+// outOfTime reports whether a command ended for lack of time, though the context of its call has not: by the client's
+// Timeout, or because it found no server.
+func outOfTime(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // sendAgain reports whether a commit is sent again after this error.
 func sendAgain(err error) bool {
 	return err != nil && !aborted(err) &&
-		(fault.Unanswered(err) || fault.Unconnected(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
+		(fault.CommitUncertain(err) || fault.NoConnection(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
 			labelled(err, fault.LabelTransient) || labelled(err, fault.LabelRetryable) || labelled(err, fault.LabelOverloaded))
 }
 
@@ -93,13 +93,13 @@ func sendAgain(err error) bool {
 // that is done.
 func aborted(err error) bool {
 	var server mongo.CommandError
-	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && !labelled(err, fault.LabelOverloaded) &&
+	return errors.As(err, &server) && server.Code != 0 && !fault.CommitUncertain(err) && !labelled(err, fault.LabelOverloaded) &&
 		(labelled(err, fault.LabelTransient) || unlabelledConflict(err))
 }
 
 // decided reports whether err, of a command that ends a transaction, answers it. A server that is overloaded or
 // about to stop answers without having done anything.
-func decided(err error) bool { return err == nil || fault.Denied(err) }
+func decided(err error) bool { return err == nil || fault.ServerDidNothing(err) }
 
 // ended is the error of Run after its context has ended: over is the error of the context, waited the conflict
 // that made Run try again, last the error of the last attempt. Without over it is last.

@@ -12,8 +12,8 @@ import (
 // ones saw. Without it, a snapshot may be older than a read before it, and a shard may not show yet what another has
 // shown.
 //
-// end ends the session. If a transaction may still be open, end aborts it in the background, as Run does on a session of
-// its own. Without that, the server would keep it open until transactionLifetimeLimitSeconds.
+// end ends the session. If a transaction may still be open, end aborts it in the background, as Run does on a session
+// of its own. Without that, the server would keep it open until transactionLifetimeLimitSeconds.
 func Causal(ctx context.Context, coll *scoped.Collection) (in context.Context, end func()) {
 	if peekSession(ctx) != nil {
 		return ctx, func() {}

@@ -55,7 +55,7 @@ func TestWaitsForItsTurn(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, cancel)
 		err = txn.Run(ctx, scoped.On(db.Collection("c")), write)
 	})
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "others of this process") || !fault.Undone(err) || len(sent) > 0 {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "others of this process") || !fault.WroteNothing(err) || len(sent) > 0 {
 		t.Errorf("sent %v, %v", sent.Names(), err)
 	}
 	other.End()
@@ -74,7 +74,7 @@ func TestJoinedCallWaitsForItsTurn(t *testing.T) {
 		err := txn.RunOf(ctx, db.Client(), func(ctx context.Context) error {
 			return txn.RunInTurn(ctx, scoped.On(coll), values.Of("a"), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 		})
-		if !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+		if !errors.Is(err, context.Canceled) || !fault.WroteNothing(err) {
 			t.Error(err)
 		}
 	})
@@ -101,7 +101,7 @@ func TestWaitsBeforeItRunsAgain(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, cancel)
 		return txn.Conflict("update")
 	})
-	if runs != 1 || !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+	if runs != 1 || !errors.Is(err, context.Canceled) || !fault.WroteNothing(err) {
 		t.Errorf("%d runs, %v", runs, err)
 	}
 }
@@ -131,12 +131,13 @@ func TestKeepsItsTurn(t *testing.T) {
 func TestTurnOfALostCommit(t *testing.T) {
 	p := proxy.New(t, mongotest.URI(t))
 	coll := mongotest.Database(t, p.Options()).Collection("c")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // much more than the turn takes
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // cancelled when the turn has ended
+	t.Cleanup(cancel)
 	sent := make(chan bool, 1)
 	lost := proxy.SilentAfter
 	lost.Before = func() { sent <- true }
 	p.Break(proxy.Each("commitTransaction", lost))
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() {
 		ended <- txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error {
 			if err := inTurn(ctx, coll); err != nil {
@@ -146,17 +147,23 @@ func TestTurnOfALostCommit(t *testing.T) {
 			return err
 		})
 	}()
-	<-sent
-	for !free(coll) {
-		time.Sleep(time.Millisecond)
+	select {
+	case <-sent:
+	case err := <-ended:
+		t.Fatalf("ended without a commit: %v", err)
+	}
+	for start := time.Now(); !free(coll); time.Sleep(time.Millisecond) {
+		if time.Since(start) > slack { // it ends 10 ms after the commit was sent
+			t.Fatal("the turn goes on")
+		}
 	}
 	select {
 	case err := <-ended:
-		t.Errorf("ended before: %v", err)
+		t.Fatalf("ended before: %v", err)
 	default:
 	}
 	cancel()
-	if err := <-ended; fault.Undone(err) {
+	if err := <-ended; fault.WroteNothing(err) {
 		t.Error(err)
 	}
 }

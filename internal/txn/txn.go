@@ -1,8 +1,20 @@
-// Package txn runs the transactions of the pattern packages by one rule: join the transaction of the context if there is
-// one, otherwise start one and retry it as the driver does.
+// Package txn runs the transactions of the pattern packages by one rule: join the transaction of the context if there
+// is one, otherwise start one and retry it as the driver does.
 //
-// The way of a Run is in txn.go, and that of a commit or an abort in commit.go. end.go ends what may still be open on a
-// server, after the call. errors.go judges what an error says about a transaction.
+// The life of a transaction that Run starts:
+//
+//  1. It uses the session of its context, or a session of its own (txn.go, session.go).
+//  2. An attempt calls fn, and then commits; after an error of fn it aborts (txn.go, commit.go).
+//  3. Before its first command an attempt waits for its turn at the documents that fn names, because other calls of
+//     this process write them too; the turn ends with the commit, or with Run (turn.go).
+//  4. After a conflict, or without a connection, Run makes a pause and another attempt, until its context ends, or for
+//     two minutes if that has no deadline (txn.go, errors.go).
+//  5. The commit is sent until it is answered, at most until half a second after the end of the context (commit.go,
+//     late.go).
+//  6. A commit, an abort or a command without an answer may leave the transaction open on the server; then a fence
+//     ends it, which is another transaction of the same session (end.go).
+//  7. Where the fence does not reach, killSessions ends it (end.go).
+//  8. In a session of its own both happen behind the call, and the session ends after them (end.go).
 package txn
 
 import (
@@ -10,7 +22,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -24,26 +35,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/turn"
 )
 
-// limit is how long a transaction is tried if its context has no deadline: as long as
-// the driver's own.
-var limit = 120 * time.Second // a test shortens it
-
-// Run calls fn in a transaction with snapshot reads from the primary and
-// majority writes. coll is one that fn uses: the client's user may have no rights on another.
+// Run calls fn in a transaction, and commits it if fn returns no error. Reads are of one snapshot, from the primary,
+// and writes are acknowledged by a majority. coll is any collection that fn uses: the fence needs one that the user may
+// read.
 //
 // If ctx carries a running transaction, fn joins it, and its error is returned with its labels, so that the
 // owner of the transaction can retry. Otherwise Run starts a transaction, on the session of ctx or on a new
 // one; fn can then run several times and must not keep state between runs.
 //
-// A transaction that conflicts with another is run again until ctx ends, or for two
-// minutes if it has no deadline; a Timeout of the client does not shorten that, as it does
-// for the driver's WithTransaction. A write conflict is retried even without the transient
-// label, which some servers leave out. When ctx ends during the retries, the error says what
-// they waited for in words alone: it is ctx's error and no conflict that a caller could
-// solve.
+// A transaction that conflicts with another is run again until ctx ends, or for two minutes if it has no deadline; a
+// Timeout of the client does not shorten that, as it does for the driver's WithTransaction. A write conflict is retried
+// even without the transient label, which some servers leave out. When ctx ends during the retries, the error says what
+// they waited for in words alone: it is ctx's error and no conflict that a caller could solve.
 //
-// If ctx has no deadline, fn gets none either. The driver then applies the client's Timeout to each command and to
-// the commit. The first that it ends is the end of Run, and so is one that finds no server in time.
+// If ctx has no deadline, fn gets none either; its context is cancelled after the two minutes. The driver then applies
+// the client's Timeout to each command and to the commit. The first that it ends is the end of Run, and so is one that
+// finds no server in time.
 //
 // Run returns at most half a second after ctx ends, even if a commit or an abort is not answered: the
 // driver would wait without end. Its error is marked by package fault to say whether the transaction is
@@ -51,7 +58,7 @@ var limit = 120 * time.Second // a test shortens it
 func Run(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Context) error) error {
 	client := coll.Database().Client()
 	if t, ok := ctx.Value(startedKey{}).(*transaction); ok && t.client == client {
-		t.coll.CompareAndSwap(nil, coll)
+		t.coll.CompareAndSwap(nil, coll) // RunOf has not named one
 	}
 	return run(ctx, client, coll, fn)
 }
@@ -64,7 +71,7 @@ func RunOf(ctx context.Context, client *mongo.Client, fn func(ctx context.Contex
 
 func run(ctx context.Context, client *mongo.Client, coll *scoped.Collection, fn func(ctx context.Context) error) error {
 	if Running(ctx) {
-		return fault.Unknown(unsupported(fn(ctx))) // until whoever began it commits
+		return fault.Unknown(unsupported(fn(ctx))) // until whoever started it commits
 	}
 	if err := ctx.Err(); err != nil {
 		return fault.NotDone(err)
@@ -73,12 +80,12 @@ func run(ctx context.Context, client *mongo.Client, coll *scoped.Collection, fn 
 	if err != nil {
 		return fault.NotDone(err)
 	}
-	ctx, deadline, cancel := within(ctx)
-	defer cancel()
-	late, stop := after(ctx, deadline) // the time for the answer to a commit or an abort
+	ctx, stop := pause.Limited(ctx)
 	defer stop()
+	late, stopLate := after(ctx) // the time for the answer to a commit or an abort
+	defer stopLate()
 	defer t.end(ctx, late)
-	defer t.leave()
+	defer t.endTurn()
 	return t.attempts(ctx, late, fn)
 }
 
@@ -87,15 +94,16 @@ type transaction struct {
 	client        *mongo.Client
 	coll          atomic.Pointer[scoped.Collection] // one that it has used; nil if none is known
 	session       *mongo.Session
-	ownSession    bool // nobody else uses the session
-	lent          *lent
-	clientTimeout bool // its context has no deadline, so that the client's Timeout counts
-	mayBeOpen     bool // on the server, after its attempts
+	ownSession    bool  // nobody else uses the session
+	lent          *lent // its session, if Causal has made it
+	clientTimeout bool  // the context of Run has no deadline, so that the client's Timeout counts
+	mayBeOpen     bool  // on the server, after its attempts
 
-	inside *watched               // the context of the attempt under way
-	docs   map[turn.Document]bool // that InTurn has named
-	turn   turn.Turn              // at those
-	queued int                    // the number of docs for which it has waited
+	inside *watched // the context of fn in the attempt under way
+
+	named    map[turn.Document]bool // by InTurn
+	turn     turn.Turn              // those of named at which it has its turn
+	tookTurn bool                   // it has waited for its turn at all of named, perhaps in vain
 }
 
 // startedKey is the key of the *transaction that a context carries.
@@ -120,7 +128,7 @@ func transactionOf(ctx context.Context, client *mongo.Client, coll *scoped.Colle
 
 // attempts runs fn until it is committed, or another attempt would be of no use.
 func (t *transaction) attempts(ctx, late context.Context, fn func(ctx context.Context) error) error {
-	var waited error // the conflict that made fn run again
+	var conflict error // that made fn run again
 	pauses := pause.Writers()
 	for {
 		got, err := t.try(ctx, late, fn)
@@ -131,23 +139,23 @@ func (t *transaction) attempts(ctx, late context.Context, fn func(ctx context.Co
 		case got == unknown:
 			return fault.Unknown(ended(over, nil, err))
 		case over != nil:
-			return fault.NotDone(ended(over, waited, err))
+			return fault.NotDone(ended(over, conflict, err))
 		case !t.again(err):
 			return fault.NotDone(unsupported(err))
 		}
 		if !mongo.IsTimeout(err) { // that of ctx, which is about to end
-			waited = err
+			conflict = err
 		}
-		if over := pauses.Wait(ctx); over != nil {
-			return fault.NotDone(ended(over, waited, err))
+		if over = pauses.Wait(ctx); over != nil {
+			return fault.NotDone(ended(over, conflict, err))
 		}
-		t.queue(ctx)
+		t.takeTurn(ctx)
 	}
 }
 
 // again reports whether an attempt that has stored nothing is followed by another one.
 func (t *transaction) again(err error) bool {
-	return transient(err) && !(t.clientTimeout && cut(err))
+	return transient(err) && !(t.clientTimeout && outOfTime(err))
 }
 
 // A result is what an attempt has come to.
@@ -164,7 +172,9 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	if err := t.start(); err != nil {
 		return undone, err
 	}
-	t.inside = &watched{Context: mongo.NewSessionContext(ctx, t.session)}
+	visible, stop := t.visible(ctx)
+	defer stop()
+	t.inside = &watched{Context: mongo.NewSessionContext(visible, t.session)}
 	err := fn(context.WithValue(t.inside, startedKey{}, t))
 	if !t.session.TransactionRunning() {
 		t.mayBeOpen = true // the driver does not say whether an abort was answered
@@ -180,6 +190,15 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	return t.resultOf(t.commitInTurn(late))
 }
 
+// visible is the context of fn. It shows the deadline of the caller and not that of Limited: with a deadline the driver
+// would not apply the client's Timeout.
+func (t *transaction) visible(ctx context.Context) (context.Context, func()) {
+	if t.clientTimeout {
+		return pause.Undated(ctx)
+	}
+	return ctx, func() {}
+}
+
 // start begins an attempt. The client's concerns and read preference may be others, which a transaction refuses.
 func (t *transaction) start() error {
 	return t.session.StartTransaction(options.Transaction().
@@ -193,6 +212,10 @@ func Running(ctx context.Context) bool {
 	session := peekSession(ctx)
 	return session != nil && session.TransactionRunning()
 }
+
+// hasSent reports whether the attempt under way has sent a command. The server then has the transaction, and its
+// snapshot.
+func (t *transaction) hasSent() bool { return t.inside.asked.Load() }
 
 // peekSession is mongo.SessionFromContext, but leaves asked as it was: watched must not take this for a command.
 func peekSession(ctx context.Context) *mongo.Session {

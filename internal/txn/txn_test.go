@@ -92,7 +92,7 @@ func TestUnusedTransaction(t *testing.T) {
 	sent := mongotest.Record(t, db, func() {
 		err = txn.Run(t.Context(), scoped.On(db.Collection("c")), func(context.Context) error { return refused })
 	})
-	if !errors.Is(err, refused) || !fault.Undone(err) || len(sent) > 0 {
+	if !errors.Is(err, refused) || !fault.WroteNothing(err) || len(sent) > 0 {
 		t.Errorf("sent %v, %v", sent.Names(), err)
 	}
 	sent = mongotest.Record(t, db, func() {
@@ -391,8 +391,8 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 		_, err := db.Collection("c").InsertOne(ctx, bson.D{{Key: "_id", Value: 1}})
 		return err
 	})
-	if !errors.Is(err, context.Canceled) || fault.Undone(err) {
-		t.Errorf("%v, not done: %v", err, fault.Undone(err))
+	if !errors.Is(err, context.Canceled) || fault.WroteNothing(err) {
+		t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 	}
 }
 

@@ -92,7 +92,7 @@ func fateOf(e mongo.BulkWriteError) Fate {
 	switch {
 	case mongo.IsDuplicateKeyError(e):
 		return Taken
-	case fault.Outgrown(e):
+	case fault.UpdateTooLarge(e):
 		return TooLarge
 	case e.HasErrorCode(shardKeyNotFound):
 		return Unkeyed

@@ -85,7 +85,7 @@ var faults = []row{
 			if !ok || e.WriteConcernError == nil {
 				return err
 			}
-			return fmt.Sprintf("%d, %t", e.WriteConcernError.Code, fault.Denied(err))
+			return fmt.Sprintf("%d, %t", e.WriteConcernError.Code, fault.ServerDidNothing(err))
 		}},
 	{"a commit that is done and answered with an error of the write concern: whether it is taken for undone", "false", "internal/txn internal/fault",
 		func(s *server) any {
@@ -97,7 +97,7 @@ var faults = []row{
 			if err == nil {
 				return "no error"
 			}
-			return fault.Denied(err)
+			return fault.ServerDidNothing(err)
 		}},
 	{"a commit refused with ShutdownInProgress: does its label say that the outcome is unknown", "a refusal with 91 ShutdownInProgress, UnknownTransactionCommitResult", "internal/txn internal/fault",
 		func(s *server) any {
@@ -111,7 +111,7 @@ var faults = []row{
 			_ = testkit.Must(s.c.UpdateOne(in, expr.D("_id", 1), expr.Op("$inc", expr.D("v", 1))))
 			err := session.CommitTransaction(in)
 			testkit.OK(s.t, session.CommitTransaction(in)) // it would stay open
-			if fault.Unanswered(err) {
+			if fault.CommitUncertain(err) {
 				return refusal(err) + ", UnknownTransactionCommitResult"
 			}
 			return labelled(err)

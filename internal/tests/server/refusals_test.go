@@ -160,7 +160,7 @@ var refusals = []row{
 		func(s *server) any {
 			var out []string
 			for _, id := range []any{bson.A{1}, bson.Regex{Pattern: "a"}, undefined, expr.D("$a", 1)} {
-				if _, err := s.c.InsertOne(s.t.Context(), expr.D("_id", id)); fault.Denied(err) {
+				if _, err := s.c.InsertOne(s.t.Context(), expr.D("_id", id)); fault.ServerDidNothing(err) {
 					out = append(out, "refused")
 				} else {
 					out = append(out, refusal(err))

@@ -175,7 +175,7 @@ var transactions = []row{
 	{"an abort of a transaction that the server does not know: whether it is an answer", "true", "internal/txn internal/fault",
 		func(s *server) any {
 			_, err := s.within(s.session(), 7, false, "abortTransaction", 1)
-			return fault.Denied(err)
+			return fault.ServerDidNothing(err)
 		}},
 	{"a later transaction of a session, of $documents: whether it ends the earlier one", "the document is free", "internal/txn",
 		func(s *server) any {

@@ -19,7 +19,7 @@ func login(cause error) error {
 
 // A connection fails because of the network, or because the driver ends its login. It does not fail because a context
 // ends, and a login that the server refuses is an answer.
-func TestUnconnected(t *testing.T) {
+func TestNoConnection(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want bool
@@ -32,7 +32,7 @@ func TestUnconnected(t *testing.T) {
 		{io.EOF, false},
 		{nil, false},
 	} {
-		if got := fault.Unconnected(test.err); got != test.want {
+		if got := fault.NoConnection(test.err); got != test.want {
 			t.Errorf("%v: %v", test.err, got)
 		}
 	}
