@@ -155,7 +155,7 @@ func (s *lists) parentIn(nodes []node, pos position, moving *node) (parent *node
 	}
 	anchor := pick(nodes, pos.anchorID)
 	if anchor.raw == nil {
-		return nil, 0, s.absent(pos)
+		return nil, 0, s.missingAnchor(pos)
 	}
 	if !pos.sibling() {
 		return &anchor, pos.offset(), nil

@@ -74,13 +74,13 @@ func (s oneParent) findPosition(ctx context.Context, pos position) (found foundP
 		return found, nil, nil
 	}
 	if !pos.sibling() {
-		if found.parent, due, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+		if found.parent, due, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos)); err != nil {
 			return found, nil, err
 		}
 		found.anchor = *found.parent
 		return found, due, nil
 	}
-	if found.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+	if found.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos)); err != nil {
 		return found, nil, err
 	}
 	if err := s.checkNotBare(found.anchor); err != nil {
@@ -94,15 +94,15 @@ func (s oneParent) findPosition(ctx context.Context, pos position) (found foundP
 
 // holdParent reads a parent for a new node by touch, so that nobody moves or deletes it. In NestedSets the lock sees to
 // that. There it only reads, and the write that counts the child is still due.
-func (s oneParent) holdParent(ctx context.Context, match bson.D, absent error) (parent *node, due []mongo.WriteModel, err error) {
+func (s oneParent) holdParent(ctx context.Context, match bson.D, ifMissing error) (parent *node, due []mongo.WriteModel, err error) {
 	if s.numbered {
-		n, err := s.findOne(ctx, match, absent)
+		n, err := s.findOne(ctx, match, ifMissing)
 		if err != nil {
 			return nil, nil, err
 		}
 		return &n, s.changeChildCount(&n, 1), s.checkSound(n)
 	}
-	n, err := s.touch(ctx, match, absent)
+	n, err := s.touch(ctx, match, ifMissing)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,13 +14,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-const (
-	atRoot positionKind = iota
-	underParent
-	beforeSibling
-	afterSibling
-)
-
 // siblingOrder keeps siblings in order. It has two implementations: gaps, with or without an OrderField, and the
 // numbers of NestedSets.
 type siblingOrder interface {

@@ -5,6 +5,13 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 // positionKind says where a position is, in relation to its anchor.
 type positionKind int
 
+const (
+	atRoot positionKind = iota
+	underParent
+	beforeSibling
+	afterSibling
+)
+
 // Position says where Insert, Move and Load put a node. Make one with Tree.AsRoot, Under, Before or After. The zero value
 // is AsRoot.
 type Position[ID any] struct {

@@ -97,29 +97,29 @@ func (s *store) about(id bson.RawValue, err error) error {
 // missing is the error for a node that a call names and that does not exist.
 func (s *store) missing(id bson.RawValue) error { return s.about(id, mongopatterns.ErrNotFound) }
 
-// absent is the error if the anchor of a position does not exist.
-func (s *store) absent(pos position) error {
+// missingAnchor is missing for the anchor of a position.
+func (s *store) missingAnchor(pos position) error {
 	if pos.sibling() {
 		return s.missing(pos.anchorID)
 	}
 	return s.about(pos.anchorID, mongopatterns.ErrNoParent)
 }
 
-// findOne reads the tree fields of the first node that matches. If none does, it returns the error absent, or, if that is
-// nil, a node without raw.
-func (s *store) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
+// findOne reads the tree fields of the first node that matches. If none does, it returns the error ifMissing, or, if that
+// is nil, a node without raw.
+func (s *store) findOne(ctx context.Context, match bson.D, ifMissing error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(s.shown)
 	if len(sort) > 0 {
 		opts.SetSort(expr.D(sort...))
 	}
-	return s.nodeIn(s.primary.FindOne(ctx, match, opts), absent)
+	return s.nodeIn(s.primary.FindOne(ctx, match, opts), ifMissing)
 }
 
-// nodeIn parses the node in a result; absent is as in findOne.
-func (s *store) nodeIn(result *mongo.SingleResult, absent error) (node, error) {
+// nodeIn parses the node in a result; ifMissing is as in findOne.
+func (s *store) nodeIn(result *mongo.SingleResult, ifMissing error) (node, error) {
 	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return node{}, absent
+		return node{}, ifMissing
 	}
 	if err != nil {
 		return node{}, err
@@ -163,7 +163,7 @@ func (s *store) checkRead(nodes []node, id bson.RawValue, pos position) error {
 		return s.missing(id)
 	}
 	if pos.kind != atRoot && pick(nodes, pos.anchorID).raw == nil {
-		return s.absent(pos)
+		return s.missingAnchor(pos)
 	}
 	return nil
 }
@@ -242,13 +242,13 @@ func idsOf(nodes []node) []bson.RawValue {
 // touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
 // conflicts with this one, and returns the node. The write counts the child that is to come, or else sets the mark of
 // package hold, which insertUnder removes.
-func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
+func (s *store) touch(ctx context.Context, match bson.D, ifMissing error) (node, error) {
 	change := s.childCountBy(1)
 	if change == nil {
 		change = hold.Mark
 	}
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
-	return s.nodeIn(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), absent)
+	return s.nodeIn(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), ifMissing)
 }
 
 // marksParents reports whether touch has left the mark on the parent of a new node. It has not where it counts children,
