@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // ancestorArray: {_id, ancestors: [root, …, parent], parent}. The parent field decides where a node is, and the
@@ -90,7 +91,7 @@ func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 	if n.raw == nil {
 		return s.ancestorsUnder(n.up)
 	}
-	return append([]bson.RawValue{}, elements(n.raw.Lookup(s.o.AncestorsField))...)
+	return append([]bson.RawValue{}, value.Values(n.raw.Lookup(s.o.AncestorsField))...)
 }
 
 // down is one $match, so that reads of descendants run as a find: see open.

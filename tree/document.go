@@ -144,14 +144,7 @@ func list(v bson.RawValue) []bson.RawValue {
 	if value.CheckID(v) == nil {
 		return []bson.RawValue{v}
 	}
-	return elements(v)
-}
-
-// elements returns the values of an array, none if v is not an array.
-func elements(v bson.RawValue) []bson.RawValue {
-	array, _ := v.ArrayOK()
-	values, _ := array.Values()
-	return values
+	return value.Values(v)
 }
 
 // newDocument is a document of the user before it has a place: without the fields that the tree derives, and with an _id
