@@ -23,7 +23,7 @@ func ancestorsLayout(o Options) layout {
 
 func (s ancestorArray) parent(n node) (node, string) { return s.namedParent(n) }
 
-// fieldsUnder copies the array of the parent, which has to be right: see references.checkSound.
+// fieldsUnder copies the array of the parent, which has to be right: see oneParent.checkSound.
 func (s ancestorArray) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(s.o.AncestorsField, bson.A{}, s.o.ParentField, s.newRootParent())

@@ -1,7 +1,9 @@
 package tree
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -10,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // oneParent implements the calls in the four representations in which a node names one parent.
@@ -18,13 +21,26 @@ type oneParent struct {
 	siblingOrder
 }
 
-// checkSound refuses a node that cannot move, and under which no node can be placed: see references.checkSound and
-// checkNumbered.
+// checkSound refuses a node if its fields do not tell where it is, or contradict each other. It cannot move then, because
+// the move could close a cycle, and no node can be placed under it, because the fields of that would be wrong as well.
 func (s oneParent) checkSound(n node) error {
-	if err := s.references.checkSound(n); err != nil {
-		return err
+	return cmp.Or(s.checkNotBare(n), s.checkAncestors(n), s.checkUsable(n), s.siblingOrder.checkNumbered(n))
+}
+
+// checkAncestors refuses a node with an array of ancestors that does not end with its parent.
+func (s oneParent) checkAncestors(n node) error {
+	if !s.tellsAncestors() || !s.byParentField {
+		return nil
 	}
-	return s.checkNumbered(n)
+	last := value.Null
+	if above := s.above(n, n.id); len(above) > 0 {
+		last = above[len(above)-1]
+	}
+	if same(last, n.parent) {
+		return nil
+	}
+	return s.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
+		text(n.parent), s.derived, text(n.raw.Lookup(s.derived))))
 }
 
 // checkPosition refuses positions among siblings that are not ordered.

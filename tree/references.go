@@ -12,7 +12,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // references has the functions that need only a representation and its layout: each node names one parent.
@@ -240,26 +239,6 @@ func (s references) makeRoot(n node) []mongo.WriteModel {
 		return models
 	}
 	return append(models, s.updatesBelow(n, *s.nodeUnder(n.id, n.segment, nil))...)
-}
-
-// checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
-// it would be wrong as well, and a move could close a cycle.
-func (s references) checkSound(n node) error {
-	if err := s.checkNotBare(n); err != nil {
-		return err
-	}
-	if s.tellsAncestors() && s.byParentField {
-		above := s.above(n, n.id)
-		last := value.Null
-		if len(above) > 0 {
-			last = above[len(above)-1]
-		}
-		if !same(last, n.parent) {
-			return s.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
-				text(n.parent), s.derived, text(n.raw.Lookup(s.derived))))
-		}
-	}
-	return s.checkUsable(n)
 }
 
 // checkNotBare refuses a bare node: in these representations it is not adopted.
