@@ -89,7 +89,7 @@ func (s *store) upBy(way any, levels int) mongo.Pipeline {
 // above gives a node that was not read the ancestors of its parent's children.
 func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 	if n.raw == nil {
-		return s.ancestorsUnder(n.up)
+		return s.ancestorsUnder(n.placedUnder)
 	}
 	return append([]bson.RawValue{}, value.Values(n.raw.Lookup(s.o.AncestorsField))...)
 }

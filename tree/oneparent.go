@@ -165,20 +165,20 @@ func (s oneParent) relocate(x node, parent *node, order bson.D) []mongo.WriteMod
 	return slices.Concat(
 		s.setFields(x, append(s.fieldsUnder(parent), order...)),
 		s.updatesBelow(x, *s.nodeUnder(x.id, x.segment, parent)),
-		s.changeChildCount(s.parentNode(x), -1),
+		s.changeChildCount(s.parentRef(x), -1),
 		s.changeChildCount(parent, 1))
 }
 
 // isChildOf reports whether a node is a child of parent, or a root for nil.
 func (s oneParent) isChildOf(x node, parent *node) bool {
-	up, broken := s.parent(x)
+	ref, broken := s.parent(x)
 	switch {
 	case broken != "":
 		return false
 	case parent == nil:
-		return !s.isNode(up)
+		return !s.isNode(ref)
 	}
-	return s.refKey(up) == s.refKey(*parent)
+	return s.refKey(ref) == s.refKey(*parent)
 }
 
 // setFields is the write that sets fields of a node, if there are any.

@@ -50,7 +50,7 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if err != nil {
 		return nil, err
 	}
-	models := append(s.changeChildCount(s.parentNode(x), gained), ordered...)
+	models := append(s.changeChildCount(s.parentRef(x), gained), ordered...)
 	if len(d.children) == 0 {
 		return models, nil
 	}
@@ -74,21 +74,21 @@ func (s oneParent) checkAllSound(x node, children []node) error {
 // readForDelete reads the children of x, and for Promote also the parent that gets them, in the same round trip.
 func (s oneParent) readForDelete(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
 	d = deletion{x: x, policy: policy}
-	match, up := s.childrenAndBareMatch(x), s.parentNode(x)
+	match, ref := s.childrenAndBareMatch(x), s.parentRef(x)
 	if policy == mongopatterns.Restrict {
 		d.children, err = s.findAll(ctx, match, 1)
 		return d, err
 	}
-	if policy == mongopatterns.Unlink || up == nil {
+	if policy == mongopatterns.Unlink || ref == nil {
 		d.children, err = s.findAll(ctx, match)
 		return d, err
 	}
-	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{match, s.namedMatch(*up)}))
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{match, s.namedMatch(*ref)}))
 	if err != nil {
 		return d, err
 	}
 	for _, n := range nodes {
-		if s.refKey(n) == s.refKey(*up) {
+		if s.refKey(n) == s.refKey(*ref) {
 			d.heir = &n
 		} else {
 			d.children = append(d.children, n)
@@ -111,7 +111,7 @@ func (s oneParent) removeAll(ctx context.Context, id bson.RawValue) (deleted int
 		return 0, nil, err
 	}
 	after, err = s.afterCascade(x, deleted)
-	return deleted, append(s.changeChildCount(s.parentNode(x), -1), after...), err
+	return deleted, append(s.changeChildCount(s.parentRef(x), -1), after...), err
 }
 
 // removeByIDs is removeAll in ParentReferences, where the IDs of the descendants are read first.

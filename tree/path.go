@@ -32,7 +32,7 @@ const malformed = "malformed"
 
 // parent of a malformed path is still its last segment, so that calls beside and below such a node find the parent.
 // For a bare node, which has no path, the ParentField counts.
-func (s materializedPath) parent(n node) (up node, broken string) {
+func (s materializedPath) parent(n node) (ref node, broken string) {
 	if s.isBare(n.raw) {
 		return s.namedParent(n)
 	}
@@ -41,20 +41,20 @@ func (s materializedPath) parent(n node) (up node, broken string) {
 		if v := n.raw.Lookup(s.o.PathField); !isNull(v) && !same(v, s.rootPath()) {
 			broken = malformed
 		}
-		return up, broken
+		return ref, broken
 	}
 	last := segments[len(segments)-1]
-	up.path = strings.TrimSuffix(n.path, last+sep)
+	ref.path = strings.TrimSuffix(n.path, last+sep)
 	ok := true
 	if s.o.SegmentField != "" {
-		up.segment = value.Of(last)
+		ref.segment = value.Of(last)
 	} else {
-		up.id, ok = segmentID(last, n.id)
+		ref.id, ok = segmentID(last, n.id)
 	}
 	if !ok || n.path != sep+strings.Join(segments, sep)+sep {
 		broken = malformed
 	}
-	return up, broken
+	return ref, broken
 }
 
 // rootPath is the value of the path of a root.
@@ -167,7 +167,7 @@ func (s materializedPath) upBySegments(segments any, levels int) mongo.Pipeline 
 		"path", expr.Op("$concat", path, this, sep),
 		"way", expr.Op("$concatArrays", bson.A{expr.D("path", paths, "segment", this)}, expr.Var("value.way"))))
 	way := expr.Op("$concatArrays", bson.A{expr.D("path", expr.Field(s.o.PathField), "segment", expr.Field(s.o.SegmentField))},
-		expr.Let("up", above, expr.Var("up.way")))
+		expr.Let("above", above, expr.Var("above.way")))
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}

@@ -20,23 +20,23 @@ type references struct {
 	representation
 }
 
-// parentNode returns the parent that a node names, nil for a root. It need not exist.
-func (s references) parentNode(n node) *node {
-	if up, _ := s.parent(n); s.isNode(up) {
-		return &up
+// parentRef is parent with nil for a root. The parent need not exist.
+func (s references) parentRef(n node) *node {
+	if ref, _ := s.parent(n); s.isNode(ref) {
+		return &ref
 	}
 	return nil
 }
 
 // namedMatch is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
 // a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
-func (s references) namedMatch(ups ...node) bson.D {
+func (s references) namedMatch(refs ...node) bson.D {
 	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
-	for _, up := range ups {
-		if up.id.Type != 0 {
-			ids = append(ids, up.id)
+	for _, ref := range refs {
+		if ref.id.Type != 0 {
+			ids = append(ids, ref.id)
 		} else {
-			segments[up.path] = append(segments[up.path], up.segment)
+			segments[ref.path] = append(segments[ref.path], ref.segment)
 		}
 	}
 	var any bson.A
@@ -59,21 +59,21 @@ func (s references) namedMatch(ups ...node) bson.D {
 
 // parentMatch is the filter for the parent of a node, nil for a root.
 func (s references) parentMatch(n node) bson.D {
-	if up := s.parentNode(n); up != nil {
-		return s.namedMatch(*up)
+	if ref := s.parentRef(n); ref != nil {
+		return s.namedMatch(*ref)
 	}
 	return nil
 }
 
 // parentsMatch matches nothing if all nodes are roots.
 func (s references) parentsMatch(nodes []node) bson.D {
-	var ups []node
+	var refs []node
 	for _, n := range nodes {
-		if up := s.parentNode(n); up != nil {
-			ups = append(ups, *up)
+		if ref := s.parentRef(n); ref != nil {
+			refs = append(refs, *ref)
 		}
 	}
-	return s.namedMatch(ups...)
+	return s.namedMatch(refs...)
 }
 
 // refTo is the value of refField in the children of parent, or in the roots for nil.
@@ -200,21 +200,18 @@ func (s references) childrenByParent(ctx context.Context, nodes []node) ([][]nod
 	}
 	out, offsets := make([][]node, len(nodes)), map[string]int{}
 	for i, n := range nodes {
-		offsets[key(n.id)] = i
-		if s.o.SegmentField != "" {
-			offsets[s.refKey(n)] = i
+		for _, name := range s.namesOf(n) {
+			offsets[name] = i
 		}
 	}
 	for _, child := range found {
-		up, _ := s.parent(child)
-		if i, ok := offsets[s.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
+		ref, _ := s.parent(child)
+		if i, ok := offsets[s.refKey(ref)]; ok { // not if the parent is an array, which matches by its elements
 			out[i] = append(out[i], child)
 		}
 	}
 	return out, nil
 }
-
-func (s references) unlistedParent(n node, _ []*place) (up node, broken string) { return s.parent(n) }
 
 // prepareAdoption has nothing to write but the fields of the nodes, because these name their parents.
 func (s references) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
