@@ -18,7 +18,7 @@ type ancestorArray struct{ *store }
 // other.
 func ancestorsLayout(o Options) layout {
 	return layout{fields: []string{o.AncestorsField, o.ParentField}, extraIndex: []string{o.AncestorsField},
-		refField: o.ParentField, order: o.OrderField, byParentField: true, derived: o.AncestorsField, inherits: true}
+		refField: o.ParentField, sortField: o.OrderField, byParentField: true, derived: o.AncestorsField, inherits: true}
 }
 
 func (s ancestorArray) parent(n node) (node, string) { return s.namedParent(n) }

@@ -18,18 +18,18 @@ type cycle struct {
 // component is complete after all that is above it, so that rooted of the parents is final when it decides that of
 // the node.
 type connector struct {
-	graph bool           // several parents are no problem
-	order map[*place]int // 1 for the first place that was visited
-	low   map[*place]int // the first place on the stack that the place leads to, by its order
-	stack []*place       // places with an incomplete component
+	graph  bool           // several parents are no problem
+	number map[*place]int // of the visit: 1 for the first place
+	low    map[*place]int // the first place on the stack that the place leads to, by its number
+	stack  []*place       // places with an incomplete component
 }
 
 func (c *connector) visit(at *place) {
-	if at.connected || c.order[at] > 0 {
+	if at.connected || c.number[at] > 0 {
 		return
 	}
-	n := len(c.order) + 1
-	c.order[at], c.low[at] = n, n
+	n := len(c.number) + 1
+	c.number[at], c.low[at] = n, n
 	c.stack = append(c.stack, at)
 	for _, parent := range at.parents {
 		c.visit(parent)

@@ -90,7 +90,7 @@ func (e *engine) lookToAdopt(ctx context.Context, b *batch) ([]finding, error) {
 // readChildren reads the children of a batch, if a count, an order, numbers or a list has to be compared with them.
 func (e *engine) readChildren(ctx context.Context, b *batch) (err error) {
 	b.children = make([][]node, len(b.nodes))
-	if e.comparesCounts() || e.to.namesChildren || e.to.order != "" {
+	if e.comparesCounts() || e.to.namesChildren || e.to.sortField != "" {
 		b.children, err = e.from.childrenByParent(ctx, b.nodes)
 	}
 	return err
@@ -239,7 +239,7 @@ func (e *engine) disorder(parent node, children []node) []finding {
 	if len(writes) == 0 {
 		return nil
 	}
-	p := e.problem(WrongOrder, parent, "", e.to.order+" of children is missing, no whole number, or twice the same")
+	p := e.problem(WrongOrder, parent, "", e.to.sortField+" of children is missing, no whole number, or twice the same")
 	return []finding{findingOf(parent, p, writes...)}
 }
 
@@ -248,7 +248,7 @@ var noNode = node{}
 
 // lookAtRoots returns the findings of the roots as siblings.
 func (e *engine) lookAtRoots(ctx context.Context) ([]finding, error) {
-	if e.to.order == "" {
+	if e.to.sortField == "" {
 		return nil, nil
 	}
 	roots, err := e.from.readRoots(ctx)

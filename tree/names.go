@@ -63,7 +63,7 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	if above != nil {
 		pos = positionUnder(above.id)
 	}
-	if err := fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d, pos)); err != nil {
+	if err := fault.Taken(t.c.o.IDField, d.id, t.c.shape.insert(ctx, d, pos)); err != nil {
 		return nil, err
 	}
 	return t.c.nodeUnder(d.id, d.segment, above), nil

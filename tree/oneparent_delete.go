@@ -29,7 +29,7 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(s.checkUsable(x), s.checkNotBare(x), s.checkNumbered(x)); err != nil {
+	if err := cmp.Or(s.checkUsable(x), s.checkNotBare(x), s.siblingOrder.checkNumbered(x)); err != nil {
 		return nil, err
 	}
 	d, err := s.readForDelete(ctx, x, policy)
@@ -46,7 +46,7 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if policy == mongopatterns.Promote {
 		gained += int64(len(d.children))
 	}
-	ordered, err := s.afterDelete(ctx, d)
+	ordered, err := s.siblingOrder.afterDelete(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if len(d.children) == 0 {
 		return models, nil
 	}
-	return append(models, s.handOver(x, d.heir)...), nil
+	return append(models, s.representation.handOver(x, d.heir)...), nil
 }
 
 // checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and
@@ -110,13 +110,13 @@ func (s oneParent) removeAll(ctx context.Context, id bson.RawValue) (deleted int
 	if err != nil {
 		return 0, nil, err
 	}
-	after, err = s.afterCascade(x, deleted)
+	after, err = s.siblingOrder.afterCascade(x, deleted)
 	return deleted, append(s.changeChildCount(s.parentRef(x), -1), after...), err
 }
 
 // removeByIDs is removeAll in ParentReferences, where the IDs of the descendants are read first.
 func (s oneParent) removeByIDs(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	nodes, err := s.readSubtree(ctx, id, s.down(id, 0, true), s.allChildrenMatch)
+	nodes, err := s.follow(ctx, id, s.down(id, 0, true), s.allChildrenMatch)
 	if err != nil {
 		return x, 0, err
 	}
@@ -132,7 +132,7 @@ func (s oneParent) removeByFilter(ctx context.Context, id bson.RawValue) (x node
 	if x, err = s.readForCascade(ctx, id); err != nil {
 		return x, 0, err
 	}
-	if err := cmp.Or(s.checkUsable(x), s.checkNumbered(x)); err != nil {
+	if err := cmp.Or(s.checkUsable(x), s.siblingOrder.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
 	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.descendantsMatch(x, 0)})))

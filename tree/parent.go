@@ -15,7 +15,7 @@ import (
 type parentRefs struct{ *store }
 
 func parentLayout(o Options) layout {
-	return layout{fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, byParentField: true,
+	return layout{fields: []string{o.ParentField}, refField: o.ParentField, sortField: o.OrderField, byParentField: true,
 		descendantsFrom: fromQuery}
 }
 

@@ -56,7 +56,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 			return nil, err
 		}
 	}
-	c := connector{graph: e.from.o.Graph, order: map[*place]int{}, low: map[*place]int{}}
+	c := connector{graph: e.from.o.Graph, number: map[*place]int{}, low: map[*place]int{}}
 	for _, at := range places {
 		c.visit(at)
 	}

@@ -62,8 +62,8 @@ type foundPosition struct {
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
 
-// with returns the ID of the node that moves to the position, and that of the anchor if there is one.
-func (p position) with(id bson.RawValue) []bson.RawValue {
+// withAnchor returns the ID of the node that moves to the position, and that of the anchor if there is one.
+func (p position) withAnchor(id bson.RawValue) []bson.RawValue {
 	if p.kind == atRoot {
 		return []bson.RawValue{id}
 	}

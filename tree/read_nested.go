@@ -201,7 +201,7 @@ func (s *store) pieceOf(n, ref node, broken string, index int) piece {
 // assemble sorts the pieces and calls join for each parent and child, siblings in order. A parent's list has precedence
 // over the parent field of a bare node.
 func (s *store) assemble(pieces []piece, join func(parent, child int)) {
-	if s.order != "" {
+	if s.sortField != "" {
 		slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.order, b.order) })
 	}
 	named := make(map[string]int, len(pieces))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -77,7 +76,9 @@ func (s references) parentsMatch(nodes []node) bson.D {
 }
 
 // refTo is the value of refField in the children of parent, or in the roots for nil.
-func (s references) refTo(parent *node) any { return valueIn(s.fieldsUnder(parent), s.refField) }
+func (s references) refTo(parent *node) any {
+	return valueIn(s.representation.fieldsUnder(parent), s.refField)
+}
 
 // siblingsMatch is the filter for the children of parent, or for the roots if parent is nil.
 func (s references) siblingsMatch(parent *node) bson.D {
@@ -226,16 +227,18 @@ func (s references) addChildren(children []bson.RawValue) bson.D {
 	return s.childCountBy(int64(len(children)))
 }
 
-func (s references) fieldsOf(parent *node, _ []node) bson.D { return s.fieldsUnder(parent) }
+func (s references) fieldsOf(parent *node, _ []node) bson.D {
+	return s.representation.fieldsUnder(parent)
+}
 
 // makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
 // way, and would be orphans.
 func (s references) makeRoot(n node) []mongo.WriteModel {
-	models := []mongo.WriteModel{update(s.idMatch(n.id), expr.Op("$set", s.fieldsUnder(nil)))}
+	models := []mongo.WriteModel{update(s.idMatch(n.id), expr.Op("$set", s.representation.fieldsUnder(nil)))}
 	if s.byParentField || s.checkUsable(n) != nil {
 		return models
 	}
-	return append(models, s.updatesBelow(n, *s.nodeUnder(n.id, n.segment, nil))...)
+	return append(models, s.representation.updatesBelow(n, *s.nodeUnder(n.id, n.segment, nil))...)
 }
 
 // checkNotBare refuses a bare node: in these representations it is not adopted.
@@ -259,27 +262,6 @@ func (s references) checkWay(_ context.Context, id bson.RawValue, way int, bare 
 // orphaned is the error for a node that names a parent that does not exist.
 func (s references) orphaned(n node) error {
 	return s.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(s.refField))))
-}
-
-// checkNoCycle refuses to put x under a parent, nil for none, that is x or lies below x. It reads only where the parent
-// does not say what is above it. IDs in its path are decoded to the type of x's ID, so that x is found above a node with an
-// ID of another type.
-func (s references) checkNoCycle(ctx context.Context, x node, parent *node) error {
-	var below bool
-	switch {
-	case parent == nil || s.numbered: // for numbers see numbers.checkOutside
-		return nil
-	case !s.inherits:
-		return s.searchCycle(ctx, s, x, *parent)
-	case s.tellsAncestors():
-		below = same(parent.id, x.id) || holds(s.above(*parent, x.id), x.id)
-	default: // a path of segments
-		below = strings.HasPrefix(s.full(*parent), s.full(x))
-	}
-	if below {
-		return s.about(x.id, ErrCycle)
-	}
-	return nil
 }
 
 // allChildrenMatch is the filter for the children of nodes.

@@ -115,7 +115,7 @@ type layout struct {
 	fields        []string // the fields that hold the shape; Insert overwrites them
 	extraIndex    []string // an index besides {refField, order}
 	refField      string   // the field that names the parent, or the children
-	order         string   // the field that orders siblings, "" if they are not ordered
+	sortField     string   // the field that orders siblings, "" if they are not ordered
 	byParentField bool     // refField is the ParentField
 	derived       string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
 	inherits      bool     // the fields of a node are computed from those of its parent

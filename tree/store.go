@@ -42,7 +42,7 @@ type store struct {
 	codec      codec.Codec
 	rootParent bson.RawValue // Options.RootParent
 
-	byLevels *atomic.Bool // see refusesJoins
+	byLevels *atomic.Bool // the server refuses joins in transactions: see atomically
 
 	shown bson.Raw // the projection: see projection
 }
@@ -66,7 +66,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	locks := scoped.On(coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))).In(of)
 	s := &store{layout: layoutOf(kind, o), o: o, kind: kind, coll: own, primary: primary, durable: primary.Clone(majority),
 		locks: cursor.Primary(locks).Clone(majority), lockID: of.Label("tree"), codec: c, byLevels: new(atomic.Bool)}
-	if s.o.OrderField != "" && s.o.OrderField != s.order {
+	if s.o.OrderField != "" && s.o.OrderField != s.sortField {
 		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
 	}
 	if s.o.Graph && kind != ChildReferences {
@@ -148,17 +148,17 @@ func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(cond
 	return all, nil
 }
 
-// readMoving reads the node that moves and the anchor of its position in one round trip.
-func (s *store) readMoving(ctx context.Context, id bson.RawValue, pos position) (x, anchor node, err error) {
-	nodes, err := s.findAll(ctx, s.idsMatch(pos.with(id)))
+// readWithAnchor reads a node and the anchor of its new position in one round trip.
+func (s *store) readWithAnchor(ctx context.Context, id bson.RawValue, pos position) (x, anchor node, err error) {
+	nodes, err := s.findAll(ctx, s.idsMatch(pos.withAnchor(id)))
 	if err != nil {
 		return x, anchor, err
 	}
-	return pick(nodes, id), pick(nodes, pos.anchorID), s.checkRead(nodes, id, pos)
+	return pick(nodes, id), pick(nodes, pos.anchorID), s.checkFound(nodes, id, pos)
 }
 
-// checkRead refuses a move if the node or the anchor of its position is not among the nodes that were read.
-func (s *store) checkRead(nodes []node, id bson.RawValue, pos position) error {
+// checkFound refuses a move if the node or the anchor of its new position is not among the nodes that were read.
+func (s *store) checkFound(nodes []node, id bson.RawValue, pos position) error {
 	if pick(nodes, id).raw == nil {
 		return s.missing(id)
 	}
@@ -265,6 +265,15 @@ func (s *store) touches(n *node) []mongo.WriteModel {
 		return hold.Writes(s.idMatch(n.id))
 	}
 	return []mongo.WriteModel{update(s.idMatch(n.id), s.childCountBy(1)), update(s.idMatch(n.id), s.childCountBy(-1))}
+}
+
+// touchesForOrder are touches of a parent where siblings have an OrderField. An insertion chooses its order without the
+// lock, so it must conflict with whoever gives a child of this parent another order.
+func (s *store) touchesForOrder(parent *node) []mongo.WriteModel {
+	if s.o.OrderField == "" {
+		return nil
+	}
+	return s.touches(parent)
 }
 
 // childCountBy is the part of an update that changes the child count.
