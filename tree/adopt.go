@@ -55,7 +55,8 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	return total, err
 }
 
-// adoptByParents is the first run of Adopt where the tree has no ParentField of its own: it converts from a tree that has.
+// adoptByParents is the first run of Adopt where the tree has no ParentField of its own: it converts from a tree that
+// has one.
 func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	o := c.o
 	o.OrderField, o.Graph = "", false

@@ -34,7 +34,7 @@ func (s oneParent) checkAncestors(n node) error {
 		return nil
 	}
 	last := value.Null
-	if above := s.above(n, n.id); len(above) > 0 {
+	if above := s.representation.above(n, n.id); len(above) > 0 {
 		last = above[len(above)-1]
 	}
 	if same(last, n.parent) {
@@ -201,7 +201,7 @@ func (s oneParent) checkNoCycle(ctx context.Context, x node, to foundPosition) e
 	case !s.inherits: // ParentReferences
 		return s.searchCycle(ctx, s, x, *parent)
 	case s.tellsAncestors():
-		below = same(parent.id, x.id) || holds(s.above(*parent, x.id), x.id)
+		below = same(parent.id, x.id) || holds(s.representation.above(*parent, x.id), x.id)
 	default: // a path of segments
 		below = strings.HasPrefix(s.full(*parent), s.full(x))
 	}
@@ -226,7 +226,7 @@ func (s oneParent) relocation(x node, parent *node, orderFields bson.D) []mongo.
 
 // isChildOf reports whether a node is a child of parent, or a root for nil.
 func (s oneParent) isChildOf(x node, parent *node) bool {
-	ref, broken := s.parent(x)
+	ref, broken := s.representation.parent(x)
 	switch {
 	case broken != "":
 		return false

@@ -116,7 +116,7 @@ func (s oneParent) removeAll(ctx context.Context, id bson.RawValue) (deleted int
 
 // removeByIDs is removeAll in ParentReferences, where the IDs of the descendants are read first.
 func (s oneParent) removeByIDs(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	nodes, err := s.follow(ctx, id, s.down(id, 0, true), s.allChildrenMatch)
+	nodes, err := s.follow(ctx, id, s.representation.down(id, 0, true), s.allChildrenMatch)
 	if err != nil {
 		return x, 0, err
 	}
@@ -135,7 +135,7 @@ func (s oneParent) removeByFilter(ctx context.Context, id bson.RawValue) (x node
 	if err := cmp.Or(s.checkUsable(x), s.siblingOrder.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
-	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.descendantsMatch(x, 0)})))
+	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.representation.descendantsMatch(x, 0)})))
 	if err != nil {
 		return x, 0, err
 	}
@@ -175,7 +175,7 @@ func (s oneParent) readForCascade(ctx context.Context, id bson.RawValue) (x node
 	if len(parents) == 0 {
 		return x, nil
 	}
-	n, err := s.findOne(ctx, append(s.descendantsMatch(x, 0), expr.Element(s.o.IDField, anyOf(parents))), nil)
+	n, err := s.findOne(ctx, append(s.representation.descendantsMatch(x, 0), expr.Element(s.o.IDField, anyOf(parents))), nil)
 	if err != nil || n.raw == nil {
 		return x, err
 	}
