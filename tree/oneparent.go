@@ -129,7 +129,7 @@ func (s oneParent) holdParent(ctx context.Context, match bson.D, ifMissing error
 	return &n, nil, s.checkSound(n)
 }
 
-// move sends all its writes as one command.
+// move sends all its writes as one command, the shifts first: after x has its order they would shift it, too.
 func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := s.checkPosition(pos); err != nil {
 		return err
