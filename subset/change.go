@@ -276,7 +276,7 @@ func read(id bson.RawValue, doc bson.Raw) parent {
 	p.wins, _ = doc.Lookup("array", "wins").BooleanOK()
 	sound, tested := doc.Lookup("sound").BooleanOK()
 	p.anew = tested && !sound
-	for _, item := range elements(doc.Lookup("array", "pushedOut")) {
+	for _, item := range value.Values(doc.Lookup("array", "pushedOut")) {
 		p.pushedOut = append(p.pushedOut, element{id, item, -1})
 	}
 	return p

@@ -141,7 +141,7 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 		}
 		if i, ok := place[value.Key(group.Lookup("_id"))]; ok {
 			states[i].stats = group
-			for _, v := range elements(group.Lookup("top")) {
+			for _, v := range value.Values(group.Lookup("top")) {
 				states[i].top = append(states[i].top, v.Document())
 			}
 		}
@@ -210,13 +210,6 @@ func usable(path string) bson.D {
 	return expr.Op("$and", expr.Op("$isNumber", v), expr.Op("$gt", v, math.Inf(-1)), expr.Op("$lt", v, math.Inf(1)))
 }
 
-// elements are those of an array, none for any other value.
-func elements(array bson.RawValue) []bson.RawValue {
-	raw, _ := array.ArrayOK()
-	values, _ := raw.Values()
-	return values
-}
-
 // inspect runs do for the parents that seem to have problems, to look at them again.
 func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx context.Context, these bson.A) error) error {
 	suspects, err := c.wrong(ctx, parents)
@@ -260,7 +253,7 @@ func (c *core) compare(ctx context.Context, states []state) error {
 	for i := range states {
 		st := &states[i]
 		if st.wrong = st.wrongArray() || len(st.elements) > 0; st.wrong {
-			for at, v := range elements(value.Lookup(st.parent, c.o.ArrayField)) {
+			for at, v := range value.Values(value.Lookup(st.parent, c.o.ArrayField)) {
 				st.elements = append(st.elements, element{st.id(), v, at})
 			}
 		}
@@ -383,7 +376,7 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 	have, want := value.Lookup(st.parent, c.o.ArrayField), value.Of(c.arranged(st.top))
 	if !have.Equal(want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		report(WrongSubset, c.o.ArrayField, want)
-		out[0].Detail = fmt.Sprintf("%d of %d items", len(elements(have)), len(st.top))
+		out[0].Detail = fmt.Sprintf("%d of %d items", len(value.Values(have)), len(st.top))
 	}
 	for _, d := range c.derived(st.stats) {
 		have := value.Lookup(st.parent, d.path)

@@ -233,7 +233,7 @@ func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err erro
 	if array.Type != 0 && array.Type != bson.TypeNull && array.Type != bson.TypeArray {
 		return nil, fault.Of(id, fault.Malformed("%q is not an array", c.o.ArrayField))
 	}
-	kept := elements(array)
+	kept := value.Values(array)
 	if c.o.BestLast {
 		slices.Reverse(kept)
 	}

@@ -36,7 +36,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 		return total, err
 	}
 	if t.c.byParentField {
-		total, _, err = newEngine(adopting, t.c, t.c, work).run(ctx)
+		total, _, err = newEngine(deriving, t.c, t.c, work).run(ctx)
 		return total, err
 	}
 	total, err = t.c.adoptByParents(ctx, work)
@@ -49,13 +49,14 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	if t.c.namesChildren {
 		failed = mongopatterns.Result{Failed: total.Failed, Failures: total.Failures}
 	}
-	later, _, err := newEngine(adopting, t.c, t.c, work).run(ctx)
+	later, _, err := newEngine(deriving, t.c, t.c, work).run(ctx)
 	addLaterRun(&total, later)
 	maintain.Add(&total, failed)
 	return total, err
 }
 
-// adoptByParents is the first run of Adopt where the tree has no ParentField of its own: it converts from a tree that has.
+// adoptByParents is the first run of Adopt where the tree has no ParentField of its own: it converts from a tree that
+// has one.
 func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	o := c.o
 	o.OrderField, o.Graph = "", false
@@ -66,6 +67,6 @@ func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (re
 	if err := agree(from, c); err != nil {
 		return result, err
 	}
-	result, _, err = newEngine(adoptingPlaces, from, c, work).run(ctx)
+	result, _, err = newEngine(placing, from, c, work).run(ctx)
 	return result, err
 }

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // ancestorArray: {_id, ancestors: [root, …, parent], parent}. The parent field decides where a node is, and the
@@ -17,12 +18,12 @@ type ancestorArray struct{ *store }
 // other.
 func ancestorsLayout(o Options) layout {
 	return layout{fields: []string{o.AncestorsField, o.ParentField}, extraIndex: []string{o.AncestorsField},
-		refField: o.ParentField, order: o.OrderField, byParentField: true, derived: o.AncestorsField, inherits: true}
+		refField: o.ParentField, sortField: o.OrderField, byParentField: true, derived: o.AncestorsField, inherits: true}
 }
 
 func (s ancestorArray) parent(n node) (node, string) { return s.namedParent(n) }
 
-// fieldsUnder copies the array of the parent, which has to be right: see references.checkSound.
+// fieldsUnder copies the array of the parent, which has to be right: see oneParent.checkSound.
 func (s ancestorArray) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(s.o.AncestorsField, bson.A{}, s.o.ParentField, s.newRootParent())
@@ -88,9 +89,9 @@ func (s *store) upBy(way any, levels int) mongo.Pipeline {
 // above gives a node that was not read the ancestors of its parent's children.
 func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 	if n.raw == nil {
-		return s.ancestorsUnder(n.up)
+		return s.ancestorsUnder(n.placedUnder)
 	}
-	return append([]bson.RawValue{}, elements(n.raw.Lookup(s.o.AncestorsField))...)
+	return append([]bson.RawValue{}, value.Values(n.raw.Lookup(s.o.AncestorsField))...)
 }
 
 // down is one $match, so that reads of descendants run as a find: see open.

@@ -30,8 +30,8 @@ func (s *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found
 	}
 	for i, n := range b.nodes {
 		b.children[i] = s.childrenToList(n, b.children[i], listing)
-		if at := b.places[i]; !at.adopted && len(at.ups) == 1 {
-			found = append(found, s.relist(e, n, at.ups[0], listing[key(n.id)])...)
+		if at := b.places[i]; !at.adopted && len(at.parents) == 1 {
+			found = append(found, s.relist(e, n, at.parents[0], listing[key(n.id)])...)
 		}
 	}
 	return found, false, nil
@@ -79,10 +79,10 @@ func (s *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 
 // unadoptedAbove is the place of the parent, nil if there is none, or if the node or its parent is adopted already.
 func (at *place) unadoptedAbove() *place {
-	if at.adopted || !at.rooted || len(at.ups) == 0 || at.ups[0].adopted {
+	if at.adopted || !at.rooted || len(at.parents) == 0 || at.parents[0].adopted {
 		return nil
 	}
-	return at.ups[0]
+	return at.parents[0]
 }
 
 // hasArray reports whether a node has the field for its list. A node that was not read has none.
@@ -97,8 +97,8 @@ func (s *lists) readListing(ctx context.Context, b *batch) (listing map[string][
 	}
 	var adopted []bson.RawValue
 	for _, at := range b.places {
-		if !at.adopted && len(at.ups) == 1 && at.ups[0].adopted {
-			adopted = append(adopted, at.ups[0].id)
+		if !at.adopted && len(at.parents) == 1 && at.parents[0].adopted {
+			adopted = append(adopted, at.parents[0].id)
 		}
 	}
 	read, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(anyOf(ids)), s.idsMatch(adopted)}))

@@ -83,7 +83,7 @@ func (s *lists) checkChildless(ctx context.Context, x node) error {
 	return s.about(x.id, mongopatterns.ErrReferenced)
 }
 
-// around reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent
+// readForDelete reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent
 // and x does not list it.
 func (s *lists) readForDelete(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
 	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(x.id), s.bareUnderMatch(equal(x.id))}))
@@ -108,7 +108,7 @@ func (s *lists) readForDelete(ctx context.Context, x node, policy mongopatterns.
 // removeAll deletes a node and its descendants. In a graph it leaves those that also have a parent elsewhere, with
 // all below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
 func (s *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	all, err := s.readSubtree(ctx, id, s.withPatterns(id), s.allChildrenMatch)
+	all, err := s.follow(ctx, id, s.withPatterns(id), s.allChildrenMatch)
 	if err != nil {
 		return 0, nil, err
 	}

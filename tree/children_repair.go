@@ -34,16 +34,16 @@ func (s *lists) audit(e *engine, n node, at *place, children []node) (found []fi
 		p := e.problem(mongopatterns.WrongField, n, f, detail)
 		found = append(found, findingOf(n, p, update(s.idMatch(n.id), expr.Op("$set", expr.D(f, right)))))
 	}
-	if at.unlisted && at.lost == "" && at.cycle == nil && e.mayMove { // for Adopt to repair
+	if at.unlisted && at.lost == "" && at.cycle == nil && e.repairs { // for Adopt to repair
 		detail := "not adopted: its parent " + text(n.parent) + " does not list it"
 		found = append(found, findingOf(n, e.problem(mongopatterns.WrongField, n, f, detail)))
 	}
-	if s.o.Graph || len(at.ups) < 2 {
+	if s.o.Graph || len(at.parents) < 2 {
 		return found
 	}
-	several := findingOf(n, e.problem(SeveralParents, n, "", fmt.Sprintf("%d parents", len(at.ups))))
-	several.remedy = newWay
-	for _, p := range at.ups {
+	several := findingOf(n, e.problem(SeveralParents, n, "", fmt.Sprintf("%d parents", len(at.parents))))
+	several.remedy = byMoving
+	for _, p := range at.parents {
 		if p != s.keeper(at) {
 			several.writes = append(several.writes, s.pull(p.id, n.id))
 		}
@@ -87,20 +87,9 @@ func (s *lists) keeper(at *place) *place {
 		}
 		return 0
 	}
-	return slices.MinFunc(at.ups, func(a, b *place) int {
+	return slices.MinFunc(at.parents, func(a, b *place) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), value.Compare(a.id, b.id))
 	})
-}
-
-// unlistedParent is the parent that the ParentField of a node without an array names, if that parent does not list it.
-func (s *lists) unlistedParent(n node, ups []*place) (up node, broken string) {
-	if !s.isBare(n.raw) {
-		return node{}, ""
-	}
-	if slices.ContainsFunc(ups, func(p *place) bool { return same(p.id, n.parent) }) {
-		return node{}, ""
-	}
-	return s.namedParent(n)
 }
 
 // makeRoot also gives the node an array: with one it is a root, whatever its parent field names.

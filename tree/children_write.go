@@ -41,7 +41,7 @@ func (s *lists) insert(ctx context.Context, d newDocument, pos position) error {
 		if err != nil {
 			return err
 		}
-		if err := s.pushUnread(ctx, parent, offset, d.id); err != nil {
+		if err := s.pushWithoutReading(ctx, parent, offset, d.id); err != nil {
 			return err
 		}
 		_, err = fault.One(s.primary.InsertOne(ctx, doc))
@@ -59,16 +59,16 @@ func (s *lists) parentForInsert(ctx context.Context, pos position) (parent bson.
 	if err != nil {
 		return parent, 0, err
 	}
-	p, offset, err := s.parentIn(nodes, pos, nil)
+	p, offset, err := s.parentAmong(nodes, pos, nil)
 	if err != nil {
 		return parent, 0, err
 	}
 	return p.id, offset, nil
 }
 
-// pushUnread puts an ID into the list of a parent that was not read. The push does not match a bare one; if it
-// matches nothing, a read finds out why.
-func (s *lists) pushUnread(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
+// pushWithoutReading puts an ID into the list of a parent. It spares an insertion the read of the parent, which mostly is
+// there and has an array. Only if the push matches no such node, a read finds out why.
+func (s *lists) pushWithoutReading(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
 	push := s.pushTo(append(s.idMatch(parent), s.notBareMatch()...), offset, id)
 	res, err := fault.Many(s.primary.BulkWrite(ctx, []mongo.WriteModel{push}))
 	if err != nil || res.MatchedCount > 0 {
@@ -94,68 +94,57 @@ func (s *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 		return err
 	}
 	return s.withLock(ctx, func(ctx context.Context) error {
-		nodes, err := s.readMovingIn(ctx, id, pos)
+		nodes, err := s.readForMove(ctx, id, pos)
 		if err != nil {
 			return err
 		}
-		if pos.sibling() && same(pos.anchorID, id) {
+		if pos.sibling() && same(pos.anchorID, id) { // beside itself
 			return nil
 		}
-		return s.relocate(ctx, pick(nodes, id), nodes, pos)
+		x := pick(nodes, id)
+		parent, offset, err := s.parentAmong(nodes, pos, &x)
+		if err != nil {
+			return err
+		}
+		if err := s.ensureArray(ctx, x); err != nil {
+			return err
+		}
+		if parent == nil {
+			return s.write(ctx, s.pullFromEach(nodes, id)...)
+		}
+		if err := s.ensureArray(ctx, *parent); err != nil {
+			return err
+		}
+		if err := s.checkNoCycle(ctx, x, *parent); err != nil {
+			return err
+		}
+		return s.write(ctx, append(s.pullFromEach(nodes, id), s.push(parent.id, offset, id))...)
 	})
 }
 
-// relocate moves x among the nodes that were read for a position.
-func (s *lists) relocate(ctx context.Context, x node, nodes []node, pos position) error {
-	parent, offset, err := s.parentIn(nodes, pos, &x)
-	if err != nil {
-		return err
+// readForMove reads the node that moves, the anchor of its position, and the nodes that list it or list a sibling that the
+// position names: from those it is taken, and one of these is its parent then.
+func (s *lists) readForMove(ctx context.Context, id bson.RawValue, pos position) ([]node, error) {
+	listed := []bson.RawValue{id}
+	if pos.sibling() {
+		listed = append(listed, pos.anchorID)
 	}
-	if err := s.ensureArray(ctx, x); err != nil {
-		return err
-	}
-	var models []mongo.WriteModel
-	for _, n := range nodes {
-		if holds(n.children, x.id) {
-			models = append(models, s.pull(n.id, x.id))
-		}
-	}
-	if parent == nil {
-		return s.write(ctx, models...)
-	}
-	if err := s.ensureArray(ctx, *parent); err != nil {
-		return err
-	}
-	if err := s.checkNoCycle(ctx, x, *parent); err != nil {
-		return err
-	}
-	return s.write(ctx, append(models, s.push(parent.id, offset, x.id))...)
-}
-
-// readMovingIn reads the node that moves, the anchor of its position, and the nodes that list it or list a sibling that
-// the position names.
-func (s *lists) readMovingIn(ctx context.Context, id bson.RawValue, pos position) ([]node, error) {
-	ids := pos.with(id)
-	listed := ids
-	if !pos.sibling() {
-		listed = ids[:1]
-	}
-	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idsMatch(ids), s.listingMatch(anyOf(listed))}))
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idsMatch(pos.withAnchor(id)), s.listingMatch(anyOf(listed))}))
 	if err != nil {
 		return nil, err
 	}
-	return nodes, s.checkRead(nodes, id, pos)
+	return nodes, s.checkFound(nodes, id, pos)
 }
 
-// parentIn finds the parent for a position among nodes that were read, nil for a root, and the offset in its list, -1
+// parentAmong finds the parent for a position among nodes that were read, nil for a root, and the offset in its list, -1
 // for the end. moving is nil for a new node.
-func (s *lists) parentIn(nodes []node, pos position, moving *node) (parent *node, offset int, err error) {
+func (s *lists) parentAmong(nodes []node, pos position, moving *node) (parent *node, offset int, err error) {
 	if pos.kind == atRoot {
 		return nil, -1, nil
 	}
 	anchor := pick(nodes, pos.anchorID)
 	if anchor.raw == nil {
-		return nil, 0, s.absent(pos)
+		return nil, 0, s.missingAnchor(pos)
 	}
 	if !pos.sibling() {
 		return &anchor, pos.offset(), nil
@@ -210,6 +199,16 @@ func (s *lists) pushTo(match bson.D, offset int, ids ...bson.RawValue) mongo.Wri
 // pull removes a node from the list of a parent.
 func (s *lists) pull(parent, id bson.RawValue) mongo.WriteModel {
 	return s.pullFrom(append(s.listingMatch(id), expr.Element(s.o.IDField, equal(parent))), id)
+}
+
+// pullFromEach removes a node from the lists of those of nodes that list it.
+func (s *lists) pullFromEach(nodes []node, id bson.RawValue) (models []mongo.WriteModel) {
+	for _, n := range nodes {
+		if holds(n.children, id) {
+			models = append(models, s.pull(n.id, id))
+		}
+	}
+	return models
 }
 
 // pullFromAll removes a node from the lists of all its parents.

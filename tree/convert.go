@@ -44,7 +44,7 @@ func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, 
 	if err := collation.Refuse(ctx, from.c.coll); err != nil {
 		return result, err
 	}
-	result, _, err = newEngine(converting, from.c, to.c, work).run(ctx)
+	result, _, err = newEngine(deriving, from.c, to.c, work).run(ctx)
 	return result, err
 }
 
@@ -58,10 +58,10 @@ func sameNodes(a, b *core) bool {
 // agree refuses two trees of one collection if to writes a field that from reads with another meaning: a conversion
 // would destroy its own source. An order, or a parent, that both store in the same field is fine.
 func agree(from, to *core) error {
-	for _, f := range slices.Concat(to.fields, []string{to.order, to.o.ChildCountField}) {
+	for _, f := range slices.Concat(to.fields, []string{to.sortField, to.o.ChildCountField}) {
 		switch {
-		case f == "" || f != from.refField && f != from.order: // from does not read it
-		case f == from.order && f == to.order:
+		case f == "" || f != from.refField && f != from.sortField: // from does not read it
+		case f == from.sortField && f == to.sortField:
 		case f == from.refField && f == to.refField && sameReferences(from, to):
 		default:
 			return fault.Invalid("the field %s has one meaning in the old tree and another in the new one", f)

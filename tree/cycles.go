@@ -18,23 +18,23 @@ type cycle struct {
 // component is complete after all that is above it, so that rooted of the parents is final when it decides that of
 // the node.
 type connector struct {
-	graph bool           // several parents are no problem
-	order map[*place]int // 1 for the first place that was visited
-	low   map[*place]int // the first place on the stack that the place leads to, by its order
-	stack []*place       // places with an incomplete component
+	graph  bool           // several parents are no problem
+	number map[*place]int // of the visit: 1 for the first place
+	low    map[*place]int // the first place on the stack that the place leads to, by its number
+	stack  []*place       // places with an incomplete component
 }
 
 func (c *connector) visit(at *place) {
-	if at.connected || c.order[at] > 0 {
+	if at.connected || c.number[at] > 0 {
 		return
 	}
-	n := len(c.order) + 1
-	c.order[at], c.low[at] = n, n
+	n := len(c.number) + 1
+	c.number[at], c.low[at] = n, n
 	c.stack = append(c.stack, at)
-	for _, up := range at.ups {
-		c.visit(up)
-		if !up.connected { // it is on the stack
-			c.low[at] = min(c.low[at], c.low[up])
+	for _, parent := range at.parents {
+		c.visit(parent)
+		if !parent.connected { // it is on the stack
+			c.low[at] = min(c.low[at], c.low[parent])
 		}
 	}
 	if c.low[at] == n {
@@ -51,18 +51,18 @@ func (c *connector) visit(at *place) {
 // connect says where the ways up from the places of a component lead. There a place gives up its node, to save memory.
 func (c *connector) connect(component []*place) {
 	reached := slices.ContainsFunc(component, func(at *place) bool {
-		return at.lost == "" && len(at.ups) == 0 || slices.ContainsFunc(at.ups, func(up *place) bool { return up.reached })
+		return at.lost == "" && len(at.parents) == 0 || slices.ContainsFunc(at.parents, func(parent *place) bool { return parent.reached })
 	})
 	for _, at := range component {
 		at.connected, at.reached, at.node = true, reached, node{}
 	}
 	at := component[0]
-	if len(component) > 1 || slices.Contains(at.ups, at) {
+	if len(component) > 1 || slices.Contains(at.parents, at) {
 		closeCycle(component)
 		return
 	}
-	unrooted := slices.ContainsFunc(at.ups, func(up *place) bool { return !up.rooted })
-	at.rooted = at.lost == "" && !unrooted && (c.graph || len(at.ups) < 2)
+	unrooted := slices.ContainsFunc(at.parents, func(parent *place) bool { return !parent.rooted })
+	at.rooted = at.lost == "" && !unrooted && (c.graph || len(at.parents) < 2)
 }
 
 // closeCycle sets cycle and closing of the places on a cycle. From the first all others can be reached without the
@@ -78,8 +78,8 @@ func closeCycle(places []*place) {
 	c.entered = places[0].entry() != notEntered
 	below := map[*place][]*place{}
 	for _, at := range places {
-		for _, up := range at.ups {
-			below[up] = append(below[up], at)
+		for _, parent := range at.parents {
+			below[parent] = append(below[parent], at)
 		}
 	}
 	seen, above := map[*place]bool{}, map[*place]bool{}
@@ -107,10 +107,10 @@ const (
 
 func (at *place) entry() int {
 	best := notEntered
-	for _, up := range at.ups {
+	for _, parent := range at.parents {
 		switch {
-		case up.cycle == at.cycle:
-		case up.reached:
+		case parent.cycle == at.cycle:
+		case parent.reached:
 			return enteredFromRoot
 		default:
 			best = enteredFromNode

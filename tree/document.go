@@ -30,7 +30,7 @@ type node struct {
 	id          bson.RawValue
 	segment     bson.RawValue // the value of the SegmentField, if there is one
 	parent      bson.RawValue // null at a root, also for Options.RootParent
-	up          *node         // the parent, if nodeUnder made this node
+	placedUnder *node         // the parent, if nodeUnder made this node
 	children    []bson.RawValue
 	path        string // the delimiter at a root
 	left, right int64
@@ -70,6 +70,9 @@ func (s *store) refKey(n node) string {
 	return key(n.id)
 }
 
+// namesOf are the keys of a node in a map for those that name it: children by its refKey, lists and bare nodes by its ID.
+func (s *store) namesOf(n node) [2]string { return [2]string{key(n.id), s.refKey(n)} }
+
 // tellsAncestors reports whether a node holds the IDs of its ancestors. Segments of a SegmentField are not IDs.
 func (s *store) tellsAncestors() bool { return s.inherits && s.o.SegmentField == "" }
 
@@ -79,7 +82,7 @@ func (s *store) isNode(n node) bool { return s.refKey(n) != "" }
 // nodeUnder returns what a node with an ID and a segment would be under parent, or as a root if parent is nil. Only the
 // fields from which those of its children are derived are set.
 func (s *store) nodeUnder(id, segment bson.RawValue, parent *node) *node {
-	n := &node{id: id, segment: segment, parent: value.Null, up: parent, path: s.o.PathDelimiter}
+	n := &node{id: id, segment: segment, parent: value.Null, placedUnder: parent, path: s.o.PathDelimiter}
 	if parent != nil {
 		n.parent, n.path = parent.id, s.full(*parent)
 	}
@@ -144,14 +147,7 @@ func list(v bson.RawValue) []bson.RawValue {
 	if value.CheckID(v) == nil {
 		return []bson.RawValue{v}
 	}
-	return elements(v)
-}
-
-// elements returns the values of an array, none if v is not an array.
-func elements(v bson.RawValue) []bson.RawValue {
-	array, _ := v.ArrayOK()
-	values, _ := array.Values()
-	return values
+	return value.Values(v)
 }
 
 // newDocument is a document of the user before it has a place: without the fields that the tree derives, and with an _id

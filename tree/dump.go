@@ -79,8 +79,8 @@ type level struct {
 // accept returns the ID of a node's parent. It returns false for a node that must not be yielded, because it was yielded
 // before, or because its parent is not in l.parents: the node has moved meanwhile, or has an array of parents.
 func (l *level) accept(n node) (parent bson.RawValue, ok bool) {
-	up, broken := l.parent(n)
-	parent, known := l.parents[cmp.Or(l.refKey(up), key(n.id))]
+	ref, broken := l.parent(n)
+	parent, known := l.parents[cmp.Or(l.refKey(ref), key(n.id))]
 	if broken != "" || l.seen[key(n.id)] || !known && l.parents != nil {
 		return value.Null, false
 	}
@@ -100,9 +100,8 @@ func (l *level) next() mongo.Pipeline {
 	l.todo = l.todo[len(batch):]
 	l.parents = map[string]bson.RawValue{}
 	for _, n := range batch {
-		l.parents[key(n.id)] = n.id
-		if l.o.SegmentField != "" {
-			l.parents[l.refKey(n)] = n.id
+		for _, name := range l.namesOf(n) {
+			l.parents[name] = n.id
 		}
 		for _, id := range n.children {
 			l.parents[key(id)] = n.id

@@ -42,24 +42,20 @@ type engine struct {
 
 // mode is what a run of the engine does.
 type mode struct {
-	// mayMove lets nodes move. Of the nodes that no root leads to, only the cause is a finding, an orphan or a cycle above
+	// repairs lets nodes move. Of the nodes that no root leads to, only the cause is a finding, an orphan or a cycle above
 	// them. Without it no node moves, and each of them is a finding.
-	mayMove bool
-	// converts derives the fields from another tree, and does not audit that one.
-	converts bool
-	// skipsAdopted leaves nodes alone that have a place in the tree to, because they were inserted there or adopted before.
-	skipsAdopted bool
-	// siblings compares child counts and the order of siblings.
-	siblings bool
+	repairs bool
+	// placesOnly leaves nodes alone that have a place in the tree to, because they were inserted there or adopted before, and
+	// leaves to a further run what depends on siblings: child counts and orders.
+	placesOnly bool
 }
 
-// The modes. Where the tree has no ParentField of its own, Adopt has two runs: it converts parent references, and then
-// adds what depends on siblings.
+// The modes. Where the tree has no ParentField of its own, Adopt has two runs: it converts parent references, which is
+// placing, and then derives what is left.
 var (
-	auditing       = mode{mayMove: true, siblings: true} // Check and Repair
-	adopting       = mode{siblings: true}
-	adoptingPlaces = mode{converts: true, skipsAdopted: true} // the first run of two
-	converting     = mode{converts: true, siblings: true}
+	repairing = mode{repairs: true} // Repair, and Check, which finds what Repair writes
+	deriving  = mode{}              // Adopt and Convert
+	placing   = mode{placesOnly: true}
 )
 
 const (
@@ -76,6 +72,9 @@ func newEngine(m mode, from, to *core, work *mongopatterns.Work) *engine {
 	}
 	return &engine{mode: m, from: from, to: to, work: work}
 }
+
+// converts reports whether the fields are derived from another tree. That one is not audited.
+func (e *engine) converts() bool { return e.from != e.to }
 
 func (e *engine) dry() bool { return e.work != nil && e.work.DryRun }
 
@@ -151,7 +150,7 @@ func inParts(nodes []node, found []finding) (parts []part) {
 
 // suspectRoots returns the part of the roots, if they have a finding and the work is for all nodes.
 func (e *engine) suspectRoots(ctx context.Context) ([]part, error) {
-	if !e.siblings || e.work != nil && e.work.Filter != nil {
+	if e.placesOnly || e.work != nil && e.work.Filter != nil {
 		return nil, nil
 	}
 	found, err := e.lookAtRoots(ctx)
@@ -252,7 +251,7 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 	for _, f := range found {
 		k := key(f.id)
 		switch {
-		case f.remedy == newNumbers:
+		case f.remedy == byRenumbering:
 			out.newNumbers = true
 			continue
 		case !e.mayWrite(f):
@@ -271,7 +270,7 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 
 // mayWrite reports whether a finding has writes, and this run may make them.
 func (e *engine) mayWrite(f finding) bool {
-	if f.moves() && !e.mayMove || f.remedy == newRoot && !e.to.o.MakeRoots {
+	if f.moves() && !e.repairs || f.remedy == byNewRoot && !e.to.o.MakeRoots {
 		return false
 	}
 	return len(f.writes) > 0
@@ -351,11 +350,11 @@ func (e *engine) finish(ctx context.Context, result *mongopatterns.Result, all *
 	if err := e.apply(ctx, parts, result, all); err != nil {
 		return err
 	}
-	if e.to.numbers == nil || !e.converts && !all.newNumbers {
+	if e.to.numbers == nil || !e.converts() && !all.newNumbers {
 		return nil
 	}
 	n, err := e.to.numbers.renumber(ctx, e.dry())
-	if e.converts { // nodes that were numbered had other fields written, too
+	if e.converts() { // nodes that were numbered had other fields written, too
 		result.Done = max(result.Done, n)
 	} else {
 		result.Done += n

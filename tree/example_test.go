@@ -175,6 +175,41 @@ func ExampleTree_DescendantsPipeline() {
 	// [{Databases 2} {Programming 2}]
 }
 
+// The pipelines take further stages of yours, here one that sorts.
+func ExampleTree_pipelines() {
+	ctx := context.Background()
+	coll, cats := library(tree.NestedSets, nil)
+	leaves := append(cats.SubtreePipeline("Programming", 0), cats.LeavesPipeline()...)
+	for _, read := range []struct {
+		what     string
+		pipeline mongo.Pipeline
+	}{
+		{"roots", cats.RootsPipeline()},
+		{"children of Programming", cats.ChildrenPipeline("Programming")},
+		{"ancestors of MongoDB", cats.AncestorsPipeline("MongoDB")},
+		{"leaves of Programming", append(leaves, bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: -1}}}})},
+	} {
+		cursor, err := coll.Aggregate(ctx, read.pipeline)
+		if err != nil {
+			log.Fatal(err)
+		}
+		var found []Category
+		if err := cursor.All(ctx, &found); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(read.what, ":")
+		for _, c := range found {
+			fmt.Print(" ", c.ID)
+		}
+		fmt.Println()
+	}
+	// Output:
+	// roots: Books
+	// children of Programming: Databases Languages
+	// ancestors of MongoDB: Books Programming Databases
+	// leaves of Programming: dbm MongoDB Languages
+}
+
 func ExampleTree_Subtree() {
 	_, cats := library(tree.NestedSets, nil)
 	books, err := cats.Subtree(context.Background(), "Books", 0)

@@ -24,14 +24,14 @@ type finding struct {
 type remedy int
 
 const (
-	ownFields  remedy = iota
-	newWay            // the node, and all below it, get another way up
-	newRoot           // so they do, and the node becomes a root, which needs Options.MakeRoots
-	newNumbers        // none are needed: numbers.renumber repairs all such findings
+	byFields      remedy = iota
+	byMoving             // the node, and all below it, get another way up
+	byNewRoot            // so they do, and the node becomes a root, which needs Options.MakeRoots
+	byRenumbering        // none are needed: numbers.renumber repairs all such findings
 )
 
 // moves reports whether the writes give the node another way up.
-func (f finding) moves() bool { return f.remedy == newWay || f.remedy == newRoot }
+func (f finding) moves() bool { return f.remedy == byMoving || f.remedy == byNewRoot }
 
 // problem describes what is wrong with n in the tree that is checked, with the value that the field has now.
 func (e *engine) problem(kind mongopatterns.ProblemKind, n node, field, detail string) mongopatterns.Problem {
@@ -39,7 +39,7 @@ func (e *engine) problem(kind mongopatterns.ProblemKind, n node, field, detail s
 		ID: n.raw.Lookup("_id"), Field: field, Detail: detail, Have: e.to.field(n.raw, field)}
 }
 
-// one is a finding of one problem.
+// findingOf is a finding of one problem.
 func findingOf(n node, p mongopatterns.Problem, writes ...mongo.WriteModel) finding {
 	return finding{id: n.id, problems: []mongopatterns.Problem{p}, writes: writes}
 }
@@ -63,7 +63,7 @@ func (e *engine) look(ctx context.Context, nodes []node, writing bool) ([]findin
 	}
 	defer e.forgetUnrooted()
 	b := &batch{nodes: nodes, places: places, writing: writing}
-	if e.skipsAdopted {
+	if e.placesOnly {
 		return e.lookToAdopt(ctx, b)
 	}
 	if err := e.readChildren(ctx, b); err != nil {
@@ -90,13 +90,13 @@ func (e *engine) lookToAdopt(ctx context.Context, b *batch) ([]finding, error) {
 // readChildren reads the children of a batch, if a count, an order, numbers or a list has to be compared with them.
 func (e *engine) readChildren(ctx context.Context, b *batch) (err error) {
 	b.children = make([][]node, len(b.nodes))
-	if e.comparesCounts() || e.to.namesChildren || e.to.order != "" {
+	if e.comparesCounts() || e.to.namesChildren || e.to.sortField != "" {
 		b.children, err = e.from.childrenByParent(ctx, b.nodes)
 	}
 	return err
 }
 
-func (e *engine) comparesCounts() bool { return e.siblings && e.to.o.ChildCountField != "" }
+func (e *engine) comparesCounts() bool { return !e.placesOnly && e.to.o.ChildCountField != "" }
 
 func (e *engine) findings(b *batch) (found []finding) {
 	for i, n := range b.nodes {
@@ -107,18 +107,18 @@ func (e *engine) findings(b *batch) (found []finding) {
 
 // examine compares one node with what its place and its children require.
 func (e *engine) examine(n node, at *place, children []node) (found []finding) {
-	if !e.converts {
+	if !e.converts() {
 		found = e.audit(n, at, children)
 	}
 	if at.adopted {
 		return found
 	}
 	found = append(found, e.unreachable(n, at)...)
-	if e.converts && e.asParent(at) == nil {
+	if e.converts() && e.asParent(at) == nil {
 		return found
 	}
 	found = append(found, e.wrongFields(n, at, children)...)
-	if !e.siblings {
+	if e.placesOnly {
 		return found
 	}
 	return append(found, e.disorder(n, children)...)
@@ -134,10 +134,10 @@ func (e *engine) audit(n node, at *place, children []node) []finding {
 
 // unreachable is the finding that no root leads to a node.
 func (e *engine) unreachable(n node, at *place) []finding {
-	if !e.converts && (at.lost != "" || at.cycle != nil) {
+	if !e.converts() && (at.lost != "" || at.cycle != nil) {
 		return []finding{e.misplaced(n, at)}
 	}
-	if !e.mayMove && e.asParent(at) == nil {
+	if !e.repairs && e.asParent(at) == nil {
 		return []finding{findingOf(n, e.problem(mongopatterns.Orphan, n, "", "no root leads to it"))}
 	}
 	return nil
@@ -156,7 +156,7 @@ func (e *engine) misplaced(n node, at *place) finding {
 	p := e.problem(Cycle, n, e.from.refField, fmt.Sprintf("one of %d", len(at.cycle.places)))
 	if at.cycle.entered {
 		f := findingOf(n, p, e.from.cut(n, at)...)
-		f.remedy = newWay
+		f.remedy = byMoving
 		return f
 	}
 	if at == at.cycle.places[0] {
@@ -168,7 +168,7 @@ func (e *engine) misplaced(n node, at *place) finding {
 // rootFinding is the finding of a problem that is solved by making a root of the node.
 func (e *engine) rootFinding(n node, p mongopatterns.Problem) finding {
 	f := findingOf(n, p, e.from.makeRoot(n)...)
-	f.remedy = newRoot
+	f.remedy = byNewRoot
 	return f
 }
 
@@ -193,8 +193,8 @@ func (e *engine) wrongFields(n node, at *place, children []node) []finding {
 // wanted are the fields that a node should have. A list of children is not derived from anything, unless the tree is
 // converted: audit examines it.
 func (e *engine) wanted(at *place, children []node) (fields bson.D) {
-	if self := e.asParent(at); self != nil && (e.converts || !e.to.namesChildren) {
-		fields = e.to.fieldsOf(self.up, children)
+	if self := e.asParent(at); self != nil && (e.converts() || !e.to.namesChildren) {
+		fields = e.to.fieldsOf(self.placedUnder, children)
 	}
 	if e.comparesCounts() {
 		fields = append(fields, expr.Element(e.to.o.ChildCountField, int64(len(children))))
@@ -232,14 +232,14 @@ func (e *engine) alike(field string, have, want bson.RawValue) bool {
 // disorder is the finding that the orders of children, or of the roots, are not distinct whole numbers. It belongs to
 // the parent, noNode for the roots, because one write may renumber all children.
 func (e *engine) disorder(parent node, children []node) []finding {
-	if !e.converts && e.to.o.OrderField == "" {
+	if !e.converts() && e.to.o.OrderField == "" {
 		return nil
 	}
 	writes := e.to.fixOrder(children)
 	if len(writes) == 0 {
 		return nil
 	}
-	p := e.problem(WrongOrder, parent, "", e.to.order+" of children is missing, no whole number, or twice the same")
+	p := e.problem(WrongOrder, parent, "", e.to.sortField+" of children is missing, no whole number, or twice the same")
 	return []finding{findingOf(parent, p, writes...)}
 }
 
@@ -248,7 +248,7 @@ var noNode = node{}
 
 // lookAtRoots returns the findings of the roots as siblings.
 func (e *engine) lookAtRoots(ctx context.Context) ([]finding, error) {
-	if e.to.order == "" {
+	if e.to.sortField == "" {
 		return nil, nil
 	}
 	roots, err := e.from.readRoots(ctx)
@@ -256,7 +256,7 @@ func (e *engine) lookAtRoots(ctx context.Context) ([]finding, error) {
 		return nil, err
 	}
 	found := e.disorder(noNode, roots)
-	if e.converts || e.to.numbers == nil {
+	if e.converts() || e.to.numbers == nil {
 		return found, nil
 	}
 	return append(found, e.to.numbers.auditRoots(e, roots)...), nil

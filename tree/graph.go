@@ -48,7 +48,7 @@ func (c *core) relink(ctx context.Context, parent, child any,
 		return err
 	}
 	return c.withLock(ctx, func(ctx context.Context) error {
-		child, parent, err := c.readMoving(ctx, x, positionUnder(p))
+		child, parent, err := c.readWithAnchor(ctx, x, positionUnder(p))
 		if err != nil {
 			return err
 		}

@@ -7,22 +7,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// relatives are the two ways to read upwards: by a pipeline, and level by level.
-type relatives interface {
+// upwards are the two ways to read upwards: by a pipeline, and level by level.
+type upwards interface {
 	reads
 	parentsMatch(nodes []node) bson.D
 }
 
-// searchCycle refuses to put x under a parent if the way up from that, which it reads, leads to x. The caller holds the lock,
-// so that no other move can change the way.
-func (s *store) searchCycle(ctx context.Context, r relatives, x, parent node) error {
-	var nodes []node
-	var err error
-	if s.byLevels.Load() {
-		nodes, err = s.readLevels(ctx, parent.id, r.parentsMatch)
-	} else {
-		nodes, err = s.aggregate(ctx, s.rootFirst(r, parent.id))
-	}
+// searchCycle refuses to put x under a parent if the way up from that, which it reads by r, leads to x. The caller holds
+// the lock, so that no other move can change the way.
+func (s *store) searchCycle(ctx context.Context, r upwards, x, parent node) error {
+	nodes, err := s.follow(ctx, parent.id, s.rootFirst(r, parent.id), r.parentsMatch)
 	if err != nil {
 		return err
 	}
@@ -32,8 +26,8 @@ func (s *store) searchCycle(ctx context.Context, r relatives, x, parent node) er
 	return nil
 }
 
-// readSubtree reads a node and all nodes below it, by p or, where the server refuses that, level by level with next.
-func (s *store) readSubtree(ctx context.Context, id bson.RawValue, p mongo.Pipeline, next func(nodes []node) bson.D) ([]node, error) {
+// follow reads a node and all nodes above or below it, by p or, where the server refuses that, level by level with next.
+func (s *store) follow(ctx context.Context, id bson.RawValue, p mongo.Pipeline, next func(nodes []node) bson.D) ([]node, error) {
 	if s.byLevels.Load() {
 		return s.readLevels(ctx, id, next)
 	}

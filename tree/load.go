@@ -153,7 +153,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 	if err != nil || len(these.new) == 0 {
 		return 0, these.taken, err
 	}
-	if err := c.arrange(ctx, these.new); err != nil {
+	if err := c.shape.arrange(ctx, these.new); err != nil {
 		return 0, these.taken, err
 	}
 	docs := make([]bson.D, len(these.new))
@@ -169,8 +169,8 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 	for k, p := range these.parents {
 		if change := c.addChildren(children[k]); len(change) > 0 {
 			models = append(models, update(c.idMatch(p.id), change))
-		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
-			models = append(models, c.touches(p)...)
+		} else {
+			models = append(models, c.touchesForOrder(p)...)
 		}
 	}
 	return len(docs), these.taken, c.write(ctx, models...)

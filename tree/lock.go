@@ -14,9 +14,27 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// atomically runs fn in a transaction. fn can run several times.
+// atomically runs fn in a transaction. fn can run several times. If the server refuses joins, this Tree reads level by
+// level in transactions from then on, instead of with $graphLookup, and without $lookup: to ask the server beforehand would
+// cost every Tree a round trip. The transaction that finds out runs again, unless it is the caller's.
 func (s *store) atomically(ctx context.Context, fn func(ctx context.Context) error) error {
-	return s.joining(ctx, func() error { return txn.Run(ctx, s.coll, fn) })
+	known := s.byLevels.Load()
+	err := txn.Run(ctx, s.coll, fn)
+	if !refusesJoins(err) {
+		return err
+	}
+	s.byLevels.Store(true)
+	if known || txn.Running(ctx) {
+		return err
+	}
+	return txn.Run(ctx, s.coll, fn)
+}
+
+// refusesJoins reports whether a transaction has failed because the collection is sharded.
+func refusesJoins(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && (server.HasErrorCode(3904801) ||
+		server.HasErrorCodeWithMessage(20, "$graphLookup") || server.HasErrorCodeWithMessage(20, "$lookup"))
 }
 
 // withLock is atomically after the tree's lock was taken. The lock is a real write, an $inc, to one document, so that
@@ -35,29 +53,6 @@ func (s *store) withEpoch(ctx context.Context, fn func(ctx context.Context, befo
 		}
 		return fn(ctx, before)
 	})
-}
-
-// joining runs a transaction, and runs it again if it is the first that has met a server which refuses joins.
-func (s *store) joining(ctx context.Context, run func() error) error {
-	again := !s.byLevels.Load() && !txn.Running(ctx)
-	err := run()
-	if s.refusesJoins(err) && again {
-		return run()
-	}
-	return err
-}
-
-// refusesJoins reports whether a transaction has failed because the collection is sharded. From then on this Tree
-// reads level by level in transactions, instead of with $graphLookup, and without $lookup. To ask the server beforehand
-// would cost every Tree a round trip.
-func (s *store) refusesJoins(err error) bool {
-	var server mongo.ServerError
-	if !errors.As(err, &server) || !server.HasErrorCode(3904801) &&
-		!server.HasErrorCodeWithMessage(20, "$graphLookup") && !server.HasErrorCodeWithMessage(20, "$lookup") {
-		return false
-	}
-	s.byLevels.Store(true)
-	return true
 }
 
 // lock increments the epoch in the lock document, which it creates if necessary, and returns its old value.

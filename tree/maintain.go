@@ -41,7 +41,7 @@ const (
 //   - If others restructure meanwhile: 1 more.
 func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "tree.Check")
-	return fault.Seq("tree.Check", collation.Seq(ctx, maintain.Chain(newEngine(auditing, t.c, t.c, work).check(ctx),
+	return fault.Seq("tree.Check", collation.Seq(ctx, maintain.Chain(newEngine(repairing, t.c, t.c, work).check(ctx),
 		maintain.Absent(ctx, t.c.coll, work, "tree", t.c.refField)), t.c.coll))
 }
 
@@ -72,7 +72,7 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 		return total, err
 	}
 	for pass := range maxPasses {
-		result, newWays, err := newEngine(auditing, t.c, t.c, work).run(ctx)
+		result, newWays, err := newEngine(repairing, t.c, t.c, work).run(ctx)
 		if pass == 0 {
 			total = result
 		} else {

@@ -63,23 +63,23 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	if above != nil {
 		pos = positionUnder(above.id)
 	}
-	if err := fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d, pos)); err != nil {
+	if err := fault.Taken(t.c.o.IDField, d.id, t.c.shape.insert(ctx, d, pos)); err != nil {
 		return nil, err
 	}
 	return t.c.nodeUnder(d.id, d.segment, above), nil
 }
 
-// walkDown goes down from the roots by names and returns the last node. A node that is not there comes from missing, which
-// gets the one above it, nil for a root; if it returns nil, so does walkDown.
+// walkDown goes down from the roots by names and returns the last node. A node that is not there comes from add, which gets the
+// one above it, nil for a root; if it returns nil, so does walkDown.
 func (c *core) walkDown(ctx context.Context, names []string,
-	missing func(above *node, name string) (*node, error)) (last *node, err error) {
+	add func(above *node, name string) (*node, error)) (last *node, err error) {
 	for _, name := range names {
 		above := last
 		if last, err = c.childNamed(ctx, above, name); err != nil {
 			return nil, err
 		}
 		if last == nil {
-			last, err = missing(above, name)
+			last, err = add(above, name)
 		}
 		if last == nil || err != nil {
 			return nil, err

@@ -20,7 +20,7 @@ type nestedSets struct{ *store }
 // nestedLayout has {left, right} in an index for subtrees, and {parent, left} for children in order.
 func nestedLayout(o Options) layout {
 	return layout{fields: []string{o.ParentField, o.LeftField, o.RightField}, extraIndex: []string{o.LeftField, o.RightField},
-		refField: o.ParentField, order: o.LeftField, byParentField: true, derived: o.LeftField,
+		refField: o.ParentField, sortField: o.LeftField, byParentField: true, derived: o.LeftField,
 		numbered: true, descendantsFrom: fromNode}
 }
 
@@ -94,31 +94,25 @@ func (s numbers) rangeText(n node) string {
 	return fmt.Sprintf("%s is %d and %s is %d", s.o.LeftField, n.left, s.o.RightField, n.right)
 }
 
-// orderAt gives a new node two numbers, and everything from there on moves by 2. A node that moves keeps its range for now:
-// room moves it.
-func (s numbers) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error) {
+// orderAt gives a new node two numbers, and everything from there on is shifted by 2. A node that moves is shifted itself.
+func (s numbers) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, shifts []mongo.WriteModel, err error) {
 	left, err := s.leftAt(ctx, pos)
 	if err != nil {
 		return nil, nil, err
 	}
-	if x := pos.moving; x != nil {
-		if err := s.checkOutside(*x, left); err != nil {
-			return nil, nil, err
-		}
-		return nil, s.swap(*x, left), nil
+	if pos.moving != nil {
+		return nil, s.swap(*pos.moving, left), nil
 	}
 	if pos.kind != atRoot || pos.first {
-		room = []mongo.WriteModel{s.shift(stretch{left, math.MaxInt64, 2})}
+		shifts = []mongo.WriteModel{s.shift(stretch{left, math.MaxInt64, 2})}
 	}
-	return expr.D(s.o.LeftField, left, s.o.RightField, left+1), room, nil
+	return expr.D(s.o.LeftField, left, s.o.RightField, left+1), shifts, nil
 }
 
-// checkOutside refuses to move x to a number in its own range, where it would lie below itself.
-func (s numbers) checkOutside(x node, left int64) error {
-	if left > x.left && left <= x.right {
-		return s.about(x.id, ErrCycle)
-	}
-	return nil
+// encloses reports whether a position is in the range of x. If x moved there, it would lie below itself.
+func (s numbers) encloses(x node, pos foundPosition) bool {
+	left := leftByAnchor(pos)
+	return pos.kind != atRoot && left > x.left && left <= x.right
 }
 
 // swap exchanges the range of x and the numbers between it and its new left; the numbers beyond these do not change.
@@ -138,18 +132,20 @@ func (s numbers) leftAt(ctx context.Context, pos foundPosition) (int64, error) {
 	if pos.kind == atRoot {
 		return s.rootLeft(ctx, pos.first)
 	}
-	if err := s.checkNumbered(pos.anchor); err != nil {
-		return 0, err
-	}
+	return leftByAnchor(pos), nil
+}
+
+// leftByAnchor is leftAt for a position with an anchor, whose numbers were checked.
+func leftByAnchor(pos foundPosition) int64 {
 	switch {
 	case pos.kind == beforeSibling:
-		return pos.anchor.left, nil
+		return pos.anchor.left
 	case pos.kind == afterSibling:
-		return pos.anchor.right + 1, nil
+		return pos.anchor.right + 1
 	case pos.first:
-		return pos.anchor.left + 1, nil
+		return pos.anchor.left + 1
 	}
-	return pos.anchor.right, nil
+	return pos.anchor.right
 }
 
 // rootLeft returns the left of a new first or last root.

@@ -53,7 +53,7 @@ func misplacedBeginning(n node, next int64) string {
 
 func (s numbers) misnumbered(e *engine, n node, detail string) []finding {
 	f := findingOf(n, e.problem(mongopatterns.WrongField, n, s.o.LeftField, detail))
-	f.remedy = newNumbers
+	f.remedy = byRenumbering
 	return []finding{f}
 }
 
@@ -92,8 +92,8 @@ type span struct{ left, right int64 }
 func (s numbers) newRanges(nodes []node) []span {
 	pieces, below := make([]piece, len(nodes)), make([][]int, len(nodes))
 	for i, n := range nodes {
-		up, broken := s.parent(n)
-		pieces[i] = s.pieceOf(n, up, broken, i)
+		ref, broken := s.parent(n)
+		pieces[i] = s.pieceOf(n, ref, broken, i)
 	}
 	s.assemble(pieces, func(parent, child int) { below[parent] = append(below[parent], child) })
 	ranges, next := make([]span, len(nodes)), int64(0)
@@ -108,7 +108,7 @@ func (s numbers) newRanges(nodes []node) []span {
 		ranges[i].right = next
 	}
 	for _, n := range pieces {
-		if !n.child && n.up != n.id {
+		if !n.child && n.parent != n.id {
 			number(n.index)
 		}
 	}

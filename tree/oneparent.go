@@ -1,8 +1,11 @@
 package tree
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -10,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // oneParent implements the calls in the four representations in which a node names one parent.
@@ -18,18 +22,31 @@ type oneParent struct {
 	siblingOrder
 }
 
-// checkSound refuses a node that cannot move, and under which no node can be placed: see references.checkSound and
-// checkNumbered.
+// checkSound refuses a node if its fields do not tell where it is, or contradict each other. It cannot move then, because
+// the move could close a cycle, and no node can be placed under it, because the fields of that would be wrong as well.
 func (s oneParent) checkSound(n node) error {
-	if err := s.references.checkSound(n); err != nil {
-		return err
+	return cmp.Or(s.checkNotBare(n), s.checkAncestors(n), s.checkUsable(n), s.siblingOrder.checkNumbered(n))
+}
+
+// checkAncestors refuses a node with an array of ancestors that does not end with its parent.
+func (s oneParent) checkAncestors(n node) error {
+	if !s.tellsAncestors() || !s.byParentField {
+		return nil
 	}
-	return s.checkNumbered(n)
+	last := value.Null
+	if above := s.representation.above(n, n.id); len(above) > 0 {
+		last = above[len(above)-1]
+	}
+	if same(last, n.parent) {
+		return nil
+	}
+	return s.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
+		text(n.parent), s.derived, text(n.raw.Lookup(s.derived))))
 }
 
 // checkPosition refuses positions among siblings that are not ordered.
-func (s references) checkPosition(pos position) error {
-	if s.order == "" && (pos.first || pos.sibling()) {
+func (s oneParent) checkPosition(pos position) error {
+	if s.sortField == "" && (pos.first || pos.sibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
 	}
 	return nil
@@ -42,8 +59,8 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 	if err := s.checkPosition(pos); err != nil {
 		return err
 	}
-	if pos.kind == atRoot && s.order == "" {
-		_, err := fault.One(s.durable.InsertOne(ctx, d.with(s.fieldsUnder(nil)).doc))
+	if pos.kind == atRoot && s.sortField == "" {
+		_, err := fault.One(s.durable.InsertOne(ctx, d.with(s.representation.fieldsUnder(nil)).doc))
 		return err
 	}
 	run := s.withLock
@@ -51,118 +68,172 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 		run = s.atomically
 	}
 	return run(ctx, func(ctx context.Context) error {
-		found, due, err := s.findPosition(ctx, pos)
+		found, due, err := s.holdPosition(ctx, pos)
 		if err != nil {
 			return err
 		}
-		order, room, err := s.orderAt(ctx, found)
+		orderFields, shifts, err := s.siblingOrder.orderAt(ctx, found)
 		if err != nil {
 			return err
 		}
-		if err := s.write(ctx, append(due, room...)...); err != nil {
+		if err := s.write(ctx, append(due, shifts...)...); err != nil {
 			return err
 		}
-		return s.insertUnder(ctx, d.with(s.fieldsInOrder(found.parent, order)), found.parent)
+		return s.insertUnder(ctx, d.with(s.fieldsInOrder(found.parent, orderFields)), found.parent)
 	})
 }
 
-// findPosition reads the nodes of a position for a new node. It holds the parent, and returns the writes that are due: see
+// holdPosition reads the nodes of a position for a new node. It holds the parent, and returns the writes that are due: see
 // holdParent.
-func (s oneParent) findPosition(ctx context.Context, pos position) (found foundPosition, due []mongo.WriteModel, err error) {
+func (s oneParent) holdPosition(ctx context.Context, pos position) (found foundPosition, due []mongo.WriteModel, err error) {
 	found.position = pos
 	if pos.kind == atRoot {
 		return found, nil, nil
 	}
-	if !pos.sibling() {
-		if found.parent, due, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+	if pos.kind == underParent {
+		found.parent, due, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos))
+		if err != nil {
 			return found, nil, err
 		}
 		found.anchor = *found.parent
 		return found, due, nil
 	}
-	if found.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.absent(pos)); err != nil {
+	if found.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos)); err != nil {
 		return found, nil, err
 	}
-	if err := s.checkNotBare(found.anchor); err != nil {
+	if err := s.checkBeside(found.anchor); err != nil {
 		return found, nil, err
 	}
-	if match := s.parentMatch(found.anchor); match != nil {
-		found.parent, due, err = s.holdParent(ctx, match, s.orphaned(found.anchor))
+	match := s.parentMatch(found.anchor)
+	if match == nil { // beside a root
+		return found, nil, nil
 	}
+	found.parent, due, err = s.holdParent(ctx, match, s.orphaned(found.anchor))
 	return found, due, err
 }
 
 // holdParent reads a parent for a new node by touch, so that nobody moves or deletes it. In NestedSets the lock sees to
 // that. There it only reads, and the write that counts the child is still due.
-func (s oneParent) holdParent(ctx context.Context, match bson.D, absent error) (parent *node, due []mongo.WriteModel, err error) {
+func (s oneParent) holdParent(ctx context.Context, match bson.D, ifMissing error) (parent *node, due []mongo.WriteModel, err error) {
 	if s.numbered {
-		n, err := s.findOne(ctx, match, absent)
+		n, err := s.findOne(ctx, match, ifMissing)
 		if err != nil {
 			return nil, nil, err
 		}
 		return &n, s.changeChildCount(&n, 1), s.checkSound(n)
 	}
-	n, err := s.touch(ctx, match, absent)
+	n, err := s.touch(ctx, match, ifMissing)
 	if err != nil {
 		return nil, nil, err
 	}
 	return &n, nil, s.checkSound(n)
 }
 
-// move sends one command: the writes that make room have to come first.
+// move sends all its writes as one command, the shifts first: after x has its order they would shift it, too.
 func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := s.checkPosition(pos); err != nil {
 		return err
 	}
 	return s.withLock(ctx, func(ctx context.Context) error {
-		x, anchor, err := s.readMoving(ctx, id, pos)
+		x, anchor, err := s.readWithAnchor(ctx, id, pos)
 		if err != nil {
 			return err
 		}
 		if err := s.checkSound(x); err != nil {
 			return err
 		}
-		if pos.sibling() && same(pos.anchorID, id) {
+		if pos.sibling() && same(pos.anchorID, id) { // beside itself
 			return nil
 		}
 		parent, err := s.parentForMove(ctx, pos, anchor)
 		if err != nil {
 			return err
 		}
-		if err := s.checkNoCycle(ctx, x, parent); err != nil {
+		to := foundPosition{position: pos, anchor: anchor, parent: parent, moving: &x}
+		if err := s.checkNoCycle(ctx, x, to); err != nil {
 			return err
 		}
-		order, room, err := s.orderAt(ctx, foundPosition{pos, anchor, parent, &x})
+		orderFields, shifts, err := s.siblingOrder.orderAt(ctx, to)
 		if err != nil {
 			return err
 		}
-		return s.write(ctx, append(room, s.relocate(x, parent, order)...)...)
+		return s.write(ctx, slices.Concat(shifts, s.touchesForOrder(parent), s.relocation(x, parent, orderFields))...)
 	})
 }
 
-// relocate returns the writes to a node that moves under a parent, to its descendants, and to the child counts of both
+// parentForMove returns the parent that a position gives a node, nil for a root.
+func (s oneParent) parentForMove(ctx context.Context, pos position, anchor node) (*node, error) {
+	switch {
+	case pos.kind == atRoot:
+		return nil, nil
+	case pos.kind == underParent:
+		return &anchor, s.checkSound(anchor)
+	}
+	if err := s.checkBeside(anchor); err != nil {
+		return nil, err
+	}
+	match := s.parentMatch(anchor)
+	if match == nil { // beside a root
+		return nil, nil
+	}
+	parent, err := s.findOne(ctx, match, s.orphaned(anchor))
+	if err != nil {
+		return nil, err
+	}
+	return &parent, s.checkSound(parent)
+}
+
+// checkBeside refuses a sibling beside which no node can be placed.
+func (s oneParent) checkBeside(sibling node) error {
+	return cmp.Or(s.checkNotBare(sibling), s.siblingOrder.checkNumbered(sibling))
+}
+
+// checkNoCycle refuses to move x below itself. It reads only in ParentReferences; in the others the fields of the parent,
+// or the numbers of the anchor, say what is above the position. The IDs in a path are decoded to the type of x's ID, so that x is found
+// above a node with an ID of another type.
+func (s oneParent) checkNoCycle(ctx context.Context, x node, to foundPosition) error {
+	var below bool
+	switch parent := to.parent; {
+	case s.numbered: // NestedSets
+		below = numbers{s.references}.encloses(x, to)
+	case parent == nil:
+		return nil
+	case !s.inherits: // ParentReferences
+		return s.searchCycle(ctx, s, x, *parent)
+	case s.tellsAncestors():
+		below = same(parent.id, x.id) || holds(s.representation.above(*parent, x.id), x.id)
+	default: // a path of segments
+		below = strings.HasPrefix(s.full(*parent), s.full(x))
+	}
+	if below {
+		return s.about(x.id, ErrCycle)
+	}
+	return nil
+}
+
+// relocation returns the writes to a node that moves under a parent, to its descendants, and to the child counts of both
 // parents. Under the same parent a move changes at most the order.
-func (s oneParent) relocate(x node, parent *node, order bson.D) []mongo.WriteModel {
+func (s oneParent) relocation(x node, parent *node, orderFields bson.D) []mongo.WriteModel {
 	if s.isChildOf(x, parent) {
-		return s.setFields(x, order)
+		return s.setFields(x, orderFields)
 	}
 	return slices.Concat(
-		s.setFields(x, append(s.fieldsUnder(parent), order...)),
-		s.updatesBelow(x, *s.nodeUnder(x.id, x.segment, parent)),
-		s.changeChildCount(s.parentNode(x), -1),
+		s.setFields(x, append(s.representation.fieldsUnder(parent), orderFields...)),
+		s.representation.updatesBelow(x, *s.nodeUnder(x.id, x.segment, parent)),
+		s.changeChildCount(s.parentRef(x), -1),
 		s.changeChildCount(parent, 1))
 }
 
 // isChildOf reports whether a node is a child of parent, or a root for nil.
 func (s oneParent) isChildOf(x node, parent *node) bool {
-	up, broken := s.parent(x)
+	ref, broken := s.representation.parent(x)
 	switch {
 	case broken != "":
 		return false
 	case parent == nil:
-		return !s.isNode(up)
+		return !s.isNode(ref)
 	}
-	return s.refKey(up) == s.refKey(*parent)
+	return s.refKey(ref) == s.refKey(*parent)
 }
 
 // setFields is the write that sets fields of a node, if there are any.
@@ -171,28 +242,6 @@ func (s oneParent) setFields(x node, fields bson.D) []mongo.WriteModel {
 		return nil
 	}
 	return []mongo.WriteModel{update(s.idMatch(x.id), expr.Op("$set", fields))}
-}
-
-// parentForMove returns the parent that a position gives a node, nil for a root.
-func (s oneParent) parentForMove(ctx context.Context, pos position, anchor node) (*node, error) {
-	switch {
-	case pos.kind == atRoot:
-		return nil, nil
-	case !pos.sibling():
-		return &anchor, s.checkSound(anchor)
-	}
-	if err := s.checkNotBare(anchor); err != nil {
-		return nil, err
-	}
-	match := s.parentMatch(anchor)
-	if match == nil {
-		return nil, nil
-	}
-	parent, err := s.findOne(ctx, match, s.orphaned(anchor))
-	if err != nil {
-		return nil, err
-	}
-	return &parent, s.checkSound(parent)
 }
 
 // changeChildCount returns the write to the child count of a node, if there is one to change.
@@ -213,7 +262,7 @@ func (s oneParent) arrange(ctx context.Context, items []*item) error {
 			}
 		}
 	}
-	fields, err := s.orderLast(ctx, items)
+	fields, err := s.siblingOrder.orderLast(ctx, items)
 	if err != nil {
 		return err
 	}
@@ -225,17 +274,17 @@ func (s oneParent) arrange(ctx context.Context, items []*item) error {
 
 // fieldsInOrder are the tree fields of a new document under a parent, as the package documentation shows them: numbers
 // first, an OrderField last.
-func (s oneParent) fieldsInOrder(parent *node, order bson.D) bson.D {
+func (s oneParent) fieldsInOrder(parent *node, orderFields bson.D) bson.D {
 	if s.numbered {
-		return slices.Concat(order, s.fieldsUnder(parent))
+		return slices.Concat(orderFields, s.representation.fieldsUnder(parent))
 	}
-	return slices.Concat(s.fieldsUnder(parent), order)
+	return slices.Concat(s.representation.fieldsUnder(parent), orderFields)
 }
 
 // audit reports an ID, or a segment, that cannot be in a path, and otherwise wrong numbers.
 func (s oneParent) audit(e *engine, n node, _ *place, children []node) []finding {
 	if s.checkUsable(n) == nil {
-		return s.auditNumbers(e, n, children)
+		return s.siblingOrder.auditNumbers(e, n, children)
 	}
 	return []finding{findingOf(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
 }

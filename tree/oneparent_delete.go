@@ -29,7 +29,7 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(s.checkUsable(x), s.checkNotBare(x), s.checkNumbered(x)); err != nil {
+	if err := cmp.Or(s.checkUsable(x), s.checkNotBare(x), s.siblingOrder.checkNumbered(x)); err != nil {
 		return nil, err
 	}
 	d, err := s.readForDelete(ctx, x, policy)
@@ -46,15 +46,15 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if policy == mongopatterns.Promote {
 		gained += int64(len(d.children))
 	}
-	ordered, err := s.afterDelete(ctx, d)
+	ordered, err := s.siblingOrder.afterDelete(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	models := append(s.changeChildCount(s.parentNode(x), gained), ordered...)
+	models := append(s.changeChildCount(s.parentRef(x), gained), ordered...)
 	if len(d.children) == 0 {
 		return models, nil
 	}
-	return append(models, s.handOver(x, d.heir)...), nil
+	return append(models, s.representation.handOver(x, d.heir)...), nil
 }
 
 // checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and
@@ -74,21 +74,21 @@ func (s oneParent) checkAllSound(x node, children []node) error {
 // readForDelete reads the children of x, and for Promote also the parent that gets them, in the same round trip.
 func (s oneParent) readForDelete(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
 	d = deletion{x: x, policy: policy}
-	match, up := s.childrenAndBareMatch(x), s.parentNode(x)
+	match, ref := s.childrenAndBareMatch(x), s.parentRef(x)
 	if policy == mongopatterns.Restrict {
 		d.children, err = s.findAll(ctx, match, 1)
 		return d, err
 	}
-	if policy == mongopatterns.Unlink || up == nil {
+	if policy == mongopatterns.Unlink || ref == nil {
 		d.children, err = s.findAll(ctx, match)
 		return d, err
 	}
-	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{match, s.namedMatch(*up)}))
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{match, s.namedMatch(*ref)}))
 	if err != nil {
 		return d, err
 	}
 	for _, n := range nodes {
-		if s.refKey(n) == s.refKey(*up) {
+		if s.refKey(n) == s.refKey(*ref) {
 			d.heir = &n
 		} else {
 			d.children = append(d.children, n)
@@ -110,13 +110,13 @@ func (s oneParent) removeAll(ctx context.Context, id bson.RawValue) (deleted int
 	if err != nil {
 		return 0, nil, err
 	}
-	after, err = s.afterCascade(x, deleted)
-	return deleted, append(s.changeChildCount(s.parentNode(x), -1), after...), err
+	after, err = s.siblingOrder.afterCascade(x, deleted)
+	return deleted, append(s.changeChildCount(s.parentRef(x), -1), after...), err
 }
 
 // removeByIDs is removeAll in ParentReferences, where the IDs of the descendants are read first.
 func (s oneParent) removeByIDs(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	nodes, err := s.readSubtree(ctx, id, s.down(id, 0, true), s.allChildrenMatch)
+	nodes, err := s.follow(ctx, id, s.representation.down(id, 0, true), s.allChildrenMatch)
 	if err != nil {
 		return x, 0, err
 	}
@@ -132,10 +132,10 @@ func (s oneParent) removeByFilter(ctx context.Context, id bson.RawValue) (x node
 	if x, err = s.readForCascade(ctx, id); err != nil {
 		return x, 0, err
 	}
-	if err := cmp.Or(s.checkUsable(x), s.checkNumbered(x)); err != nil {
+	if err := cmp.Or(s.checkUsable(x), s.siblingOrder.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
-	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.descendantsMatch(x, 0)})))
+	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.representation.descendantsMatch(x, 0)})))
 	if err != nil {
 		return x, 0, err
 	}
@@ -175,7 +175,7 @@ func (s oneParent) readForCascade(ctx context.Context, id bson.RawValue) (x node
 	if len(parents) == 0 {
 		return x, nil
 	}
-	n, err := s.findOne(ctx, append(s.descendantsMatch(x, 0), expr.Element(s.o.IDField, anyOf(parents))), nil)
+	n, err := s.findOne(ctx, append(s.representation.descendantsMatch(x, 0), expr.Element(s.o.IDField, anyOf(parents))), nil)
 	if err != nil || n.raw == nil {
 		return x, err
 	}

@@ -14,21 +14,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-const (
-	atRoot positionKind = iota
-	underParent
-	beforeSibling
-	afterSibling
-)
-
 // siblingOrder keeps siblings in order. It has two implementations: gaps, with or without an OrderField, and the
 // numbers of NestedSets.
 type siblingOrder interface {
 	// checkNumbered refuses a node with numbers that do not tell where it is.
 	checkNumbered(n node) error
-	// orderAt returns the fields that order a node among its siblings, and the writes to other nodes that make room. By
-	// numbers it also refuses a cycle.
-	orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error)
+	// orderAt returns the fields that order a node at a position, and the writes that shift others to make room for it. By
+	// numbers a node that moves gets no fields, because the shift takes it along.
+	orderAt(ctx context.Context, pos foundPosition) (fields bson.D, shifts []mongo.WriteModel, err error)
 	// afterDelete returns the writes that order the children of a deleted node under its heir, or as roots. It also
 	// closes the gap of the node.
 	afterDelete(ctx context.Context, d deletion) ([]mongo.WriteModel, error)
@@ -57,25 +50,20 @@ func (s gaps) checkNumbered(node) error                             { return nil
 func (s gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
 func (s gaps) auditNumbers(*engine, node, []node) []finding         { return nil }
 
-// orderAt lets a move write to the new parent, too. Insertions under it choose orders without the lock, and must
-// conflict with this one.
-func (s gaps) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, room []mongo.WriteModel, err error) {
+func (s gaps) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, shifts []mongo.WriteModel, err error) {
 	if s.o.OrderField == "" {
 		return nil, nil, nil
 	}
 	var order int64
 	if pos.sibling() {
-		order, room, err = s.orderBeside(ctx, pos)
+		order, shifts, err = s.orderBeside(ctx, pos)
 	} else {
 		order, err = s.orderUnder(ctx, pos)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if pos.moving != nil {
-		room = append(room, s.touches(pos.parent)...)
-	}
-	return expr.D(s.o.OrderField, order), room, nil
+	return expr.D(s.o.OrderField, order), shifts, nil
 }
 
 // orderUnder is a gap after the last sibling, or before the first.
@@ -92,16 +80,16 @@ func (s gaps) orderUnder(ctx context.Context, pos foundPosition) (int64, error) 
 }
 
 // orderBeside is in the middle between the anchor and the next sibling, or one gap from the anchor if it has no
-// neighbour there. If there is no room, all siblings after the new place move up by one gap; room is that write, which
-// has to come first.
-func (s gaps) orderBeside(ctx context.Context, pos foundPosition) (order int64, room []mongo.WriteModel, err error) {
+// neighbour there. If there is no room, all siblings after the new place are shifted by one gap, before the node gets its
+// order.
+func (s gaps) orderBeside(ctx context.Context, pos foundPosition) (order int64, shifts []mongo.WriteModel, err error) {
 	if err := s.checkWhole(pos.anchor); err != nil {
 		return 0, nil, err
 	}
 	anchor := pos.anchor.order
-	direction, beyond, moves := 1, "$gt", "$gt"
-	if pos.kind == beforeSibling { // the anchor itself makes room
-		direction, beyond, moves = -1, "$lt", "$gte"
+	direction, beyond, shifted := 1, "$gt", "$gt"
+	if pos.kind == beforeSibling { // the anchor itself is shifted
+		direction, beyond, shifted = -1, "$lt", "$gte"
 	}
 	next, err := s.siblingWith(ctx, pos, expr.Op(beyond, anchor), direction)
 	if err != nil {
@@ -110,17 +98,17 @@ func (s gaps) orderBeside(ctx context.Context, pos foundPosition) (order int64, 
 	if err := s.checkWhole(next); err != nil {
 		return 0, nil, err
 	}
-	other := anchor + int64(direction)*2*orderGap
+	other := anchor + int64(direction)*2*orderGap // so that the middle is one gap away
 	if next.raw != nil {
 		other = next.order
 	}
 	low, high := min(anchor, other), max(anchor, other)
 	if high-low < 2 {
-		after := append(s.siblingsMatch(pos.parent), expr.Element(s.o.OrderField, expr.D(moves, anchor)))
-		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(s.o.OrderField, int64(orderGap))))}
+		after := append(s.siblingsMatch(pos.parent), expr.Element(s.o.OrderField, expr.D(shifted, anchor)))
+		shifts = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(s.o.OrderField, int64(orderGap))))}
 		high += orderGap
 	}
-	return low + (high-low)/2, room, nil
+	return low + (high-low)/2, shifts, nil
 }
 
 // anyNumber excludes what sorts before and after numbers.
@@ -249,7 +237,7 @@ func (s gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 
 // orderOf is the order of a node among its siblings. A node without a whole number comes last.
 func (s *store) orderOf(n node) int64 {
-	if order, ok := integral(s.field(n.raw, s.order)); ok {
+	if order, ok := integral(s.field(n.raw, s.sortField)); ok {
 		return order
 	}
 	return math.MaxInt64
@@ -259,7 +247,7 @@ func (s *store) orderOf(n node) int64 {
 // they have, and those without one come after them. If two have the same number, or one has a number beyond orderMax or so
 // near to it that the others find no room, all are renumbered.
 func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
-	field := s.order
+	field := s.sortField
 	if field == "" {
 		return nil
 	}

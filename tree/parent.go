@@ -15,7 +15,7 @@ import (
 type parentRefs struct{ *store }
 
 func parentLayout(o Options) layout {
-	return layout{fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, byParentField: true,
+	return layout{fields: []string{o.ParentField}, refField: o.ParentField, sortField: o.OrderField, byParentField: true,
 		descendantsFrom: fromQuery}
 }
 
@@ -36,10 +36,10 @@ func (s parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
 // namedParent returns the parent that the ParentField names, a node without an ID for a root. A value that
 // cannot be an ID, such as an array or a regular expression, is returned as broken, because in a filter it would
 // match other nodes.
-func (s *store) namedParent(n node) (up node, broken string) {
+func (s *store) namedParent(n node) (ref node, broken string) {
 	switch {
 	case n.parent.Type == bson.TypeNull:
-		return up, ""
+		return ref, ""
 	case n.parent.Type == bson.TypeArray:
 		broken = "the parent is an array"
 	case value.CheckID(n.parent) != nil:

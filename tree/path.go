@@ -22,7 +22,7 @@ type materializedPath struct{ *store }
 
 // pathLayout refers by the path: the children of a node are those that have its full path.
 func pathLayout(o Options) layout {
-	return layout{fields: []string{o.PathField}, refField: o.PathField, order: o.OrderField, derived: o.PathField, inherits: true,
+	return layout{fields: []string{o.PathField}, refField: o.PathField, sortField: o.OrderField, derived: o.PathField, inherits: true,
 		childrenFrom: fromNode, descendantsFrom: fromNode}
 }
 
@@ -32,7 +32,7 @@ const malformed = "malformed"
 
 // parent of a malformed path is still its last segment, so that calls beside and below such a node find the parent.
 // For a bare node, which has no path, the ParentField counts.
-func (s materializedPath) parent(n node) (up node, broken string) {
+func (s materializedPath) parent(n node) (ref node, broken string) {
 	if s.isBare(n.raw) {
 		return s.namedParent(n)
 	}
@@ -41,20 +41,20 @@ func (s materializedPath) parent(n node) (up node, broken string) {
 		if v := n.raw.Lookup(s.o.PathField); !isNull(v) && !same(v, s.rootPath()) {
 			broken = malformed
 		}
-		return up, broken
+		return ref, broken
 	}
 	last := segments[len(segments)-1]
-	up.path = strings.TrimSuffix(n.path, last+sep)
+	ref.path = strings.TrimSuffix(n.path, last+sep)
 	ok := true
 	if s.o.SegmentField != "" {
-		up.segment = value.Of(last)
+		ref.segment = value.Of(last)
 	} else {
-		up.id, ok = segmentID(last, n.id)
+		ref.id, ok = segmentID(last, n.id)
 	}
 	if !ok || n.path != sep+strings.Join(segments, sep)+sep {
 		broken = malformed
 	}
-	return up, broken
+	return ref, broken
 }
 
 // rootPath is the value of the path of a root.
@@ -73,32 +73,32 @@ func (s materializedPath) fieldsUnder(parent *node) bson.D {
 }
 
 func (s materializedPath) updatesBelow(x, to node) []mongo.WriteModel {
-	return s.restart(s.full(x), s.full(to))
+	return s.rebase(s.full(x), s.full(to))
 }
 
 func (s materializedPath) handOver(x node, heir *node) []mongo.WriteModel {
 	if heir == nil {
-		return s.restart(s.full(x), s.o.PathDelimiter)
+		return s.rebase(s.full(x), s.o.PathDelimiter)
 	}
-	return s.restart(s.full(x), s.full(*heir))
+	return s.rebase(s.full(x), s.full(*heir))
 }
 
-// restart replaces the beginning of all paths that have it. Segments are unique among siblings, so if a deleted node
+// rebase replaces the beginning of all paths that have it. Segments are unique among siblings, so if a deleted node
 // leaves its children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y
 // before x/y has left. Then all paths first get one that no node has, and then the new one.
-func (s materializedPath) restart(from, start string) []mongo.WriteModel {
+func (s materializedPath) rebase(from, start string) []mongo.WriteModel {
 	if from == start {
 		return nil
 	}
 	if s.o.SegmentField != "" && strings.HasPrefix(from, start) {
 		unused := s.o.PathDelimiter + from
-		return append(s.replace(from, unused), s.replace(unused, start)...)
+		return append(s.rebaseOnce(from, unused), s.rebaseOnce(unused, start)...)
 	}
-	return s.replace(from, start)
+	return s.rebaseOnce(from, start)
 }
 
-// replace is restart in one write.
-func (s materializedPath) replace(from, start string) []mongo.WriteModel {
+// rebaseOnce is rebase in one write.
+func (s materializedPath) rebaseOnce(from, start string) []mongo.WriteModel {
 	f := expr.Field(s.o.PathField)
 	var moved any = expr.Op("$concat", expr.Literal(start), expr.Op("$substrBytes", f, len(from), -1))
 	if start == s.o.PathDelimiter { // children become roots
@@ -167,7 +167,7 @@ func (s materializedPath) upBySegments(segments any, levels int) mongo.Pipeline 
 		"path", expr.Op("$concat", path, this, sep),
 		"way", expr.Op("$concatArrays", bson.A{expr.D("path", paths, "segment", this)}, expr.Var("value.way"))))
 	way := expr.Op("$concatArrays", bson.A{expr.D("path", expr.Field(s.o.PathField), "segment", expr.Field(s.o.SegmentField))},
-		expr.Let("up", above, expr.Var("up.way")))
+		expr.Let("above", above, expr.Var("above.way")))
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}

@@ -109,7 +109,7 @@ func unfold(extra ...any) mongo.Pipeline {
 
 // inOrder sorts siblings, if the tree orders them.
 func (s *store) inOrder() mongo.Pipeline {
-	if f := s.order; f != "" {
+	if f := s.sortField; f != "" {
 		return mongo.Pipeline{expr.Op("$sort", expr.D(f, 1))}
 	}
 	return nil
@@ -118,7 +118,7 @@ func (s *store) inOrder() mongo.Pipeline {
 // sorting is inOrder for reads that must return the same order each time: siblings that share an order, or have none,
 // are ordered by _id.
 func (s *store) sorting() bson.D {
-	if f := s.order; f != "" {
+	if f := s.sortField; f != "" {
 		return expr.Op("$sort", expr.D(f, 1, "_id", 1))
 	}
 	return expr.Op("$sort", expr.D("_id", 1))

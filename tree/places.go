@@ -17,9 +17,9 @@ type place struct {
 	said    said
 	adopted bool // before this run: see markAdopted
 
-	// The next step of the way up, set by resolveKnown and resolveRead.
-	begun    bool     // resolveKnown has run
-	ups      []*place // its parents; several only in ChildReferences
+	// The next step of the way up, set by beginStep and finishStep.
+	begun    bool     // beginStep has run
+	parents  []*place // several only in ChildReferences
 	lost     string   // why it has no parent though it names one
 	unlisted bool     // ChildReferences: it has no array, and the parent that it names does not list it
 
@@ -28,16 +28,16 @@ type place struct {
 	reached   bool     // a way up ends at a root
 	rooted    bool     // every way up ends at a root
 	cycle     *cycle   // that it lies on
-	closing   []*place // those of its ups whose links close the cycle
+	closing   []*place // those of its parents whose links close the cycle
 
-	asParent *node // the result of engine.asParent, once it was asked for
+	seenBelow *node // the node as its children in to see it, once engine.asParent was asked for it
 }
 
 // said is what a document said of its parent when its place was made, for moved.
 type said struct {
 	bare   bool          // see isBare
 	parent bson.RawValue // the value of the ParentField
-	up     string        // the refKey of the parent, once the place is begun
+	refKey string        // that of the parent that it names, once the place is begun
 }
 
 // climb finds the places of nodes: it reads the parents of all nodes at once, then their parents, until every
@@ -56,7 +56,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 			return nil, err
 		}
 	}
-	c := connector{graph: e.from.o.Graph, order: map[*place]int{}, low: map[*place]int{}}
+	c := connector{graph: e.from.o.Graph, number: map[*place]int{}, low: map[*place]int{}}
 	for _, at := range places {
 		c.visit(at)
 	}
@@ -69,7 +69,7 @@ func (e *engine) placeOf(n node) *place {
 	if at == nil {
 		at = e.newPlace(n)
 	}
-	if e.skipsAdopted && !at.adopted && n.raw.Lookup(e.to.refField).Type != 0 { // perhaps since the last look
+	if e.placesOnly && !at.adopted && n.raw.Lookup(e.to.refField).Type != 0 { // perhaps since the last look
 		e.markAdopted(at, n)
 	}
 	return at
@@ -79,7 +79,7 @@ func (e *engine) placeOf(n node) *place {
 func (e *engine) newPlace(n node) *place {
 	at := &place{id: value.Clone(n.id), segment: value.Clone(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
 		said: said{bare: e.from.isBare(n.raw), parent: value.Clone(n.parent)}}
-	for _, name := range []string{key(n.id), e.from.refKey(n)} {
+	for _, name := range e.from.namesOf(n) {
 		e.known[name] = at
 		e.added = append(e.added, name)
 	}
@@ -89,7 +89,7 @@ func (e *engine) newPlace(n node) *place {
 // markAdopted notes that a node has its path or its array in to already, and so stays where it is there. climb does not go
 // above it.
 func (e *engine) markAdopted(at *place, n node) {
-	at.adopted, at.asParent = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
+	at.adopted, at.seenBelow = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
 }
 
 // moved reports whether a node names another parent than when its place was found. Old code moves nodes without
@@ -106,17 +106,17 @@ func (e *engine) moved(n node) bool {
 	if e.from.isBare(n.raw) && (at.adopted || !at.said.bare || !same(n.parent, at.said.parent)) {
 		return true
 	}
-	up, _ := e.from.parent(n)
-	return !at.adopted && at.said.up != e.from.refKey(up)
+	ref, _ := e.from.parent(n)
+	return !at.adopted && at.said.refKey != e.from.refKey(ref)
 }
 
-// readParents reads the parents of places that are not known, makes them their ups, and returns the
-// places of the parents.
+// readParents reads the parents of places that are not known, links the places to them, and returns
+// the places of the parents.
 func (e *engine) readParents(ctx context.Context, places []*place) (parents []*place, err error) {
 	var nodes []node
 	below := map[string]*place{}
 	for _, at := range places {
-		if !e.resolveKnown(at) {
+		if !e.beginStep(at) {
 			nodes = append(nodes, at.node)
 			below[key(at.id)] = at
 		}
@@ -129,57 +129,71 @@ func (e *engine) readParents(ctx context.Context, places []*place) (parents []*p
 		e.forget(e.epoch) // places that were begun and have no parents must not stay: the transaction may run again
 		return nil, err
 	}
-	for _, p := range found {
-		up := e.placeOf(p)
-		parents = append(parents, up)
-		for _, id := range p.children { // in ChildReferences
-			if at := below[key(id)]; at != nil && !slices.Contains(at.ups, up) {
-				at.ups = append(at.ups, up)
+	for _, n := range found {
+		parent := e.placeOf(n)
+		parents = append(parents, parent)
+		for _, id := range n.children { // in ChildReferences
+			if at := below[key(id)]; at != nil && !slices.Contains(at.parents, parent) {
+				at.parents = append(at.parents, parent)
 			}
 		}
 	}
 	for _, at := range below {
-		e.resolveRead(at)
+		e.finishStep(at)
 	}
 	return parents, nil
 }
 
-// resolveKnown gives a place its parent if that is known. It returns false if the parent has to be read.
-func (e *engine) resolveKnown(at *place) bool {
+// beginStep links a place to its parent if that is known. It returns false if the parent has to be read.
+func (e *engine) beginStep(at *place) bool {
 	if at.begun {
 		return true
 	}
 	at.begun = true
 	ref, broken := e.from.parent(at.node)
-	at.said.up, at.lost = e.from.refKey(ref), broken
+	at.said.refKey, at.lost = e.from.refKey(ref), broken
 	if broken != "" || at.adopted {
 		return true
 	}
-	if up := e.known[at.said.up]; up != nil {
-		at.ups = []*place{up}
+	if parent := e.known[at.said.refKey]; parent != nil {
+		at.parents = []*place{parent}
 		return true
 	}
-	return at.said.up == "" && !e.from.namesChildren
+	return at.said.refKey == "" && !e.from.namesChildren
 }
 
-// resolveRead gives a place the parent that its node names, now that the parents were read, or says why it has none. The
-// parents that list it are among its ups already.
-func (e *engine) resolveRead(at *place) {
-	ref, broken := e.from.unlistedParent(at.node, at.ups)
-	if !e.from.isNode(ref) {
+// finishStep links a place to its parent now that the parents were read, or says why it has none. In ChildReferences
+// readParents has linked it to those that list it.
+func (e *engine) finishStep(at *place) {
+	if e.from.namesChildren {
+		e.finishBare(at)
 		return
 	}
-	if e.from.namesChildren { // then no list says where the node is, even if others have it
-		at.unlisted, at.ups, at.lost = true, nil, broken
-		if broken == "" && e.converts {
-			at.lost = "not adopted"
-		}
-	}
-	if at.lost != "" {
+	e.linkTo(at, at.said.refKey)
+}
+
+// finishBare is the rest of finishStep in ChildReferences. A bare node is where its parent field says, even if others
+// list it.
+func (e *engine) finishBare(at *place) {
+	listed := slices.ContainsFunc(at.parents, func(p *place) bool { return same(p.id, at.node.parent) })
+	if listed || !e.from.isBare(at.node.raw) {
 		return
 	}
-	if up := e.known[e.from.refKey(ref)]; up != nil {
-		at.ups = []*place{up}
+	ref, broken := e.from.namedParent(at.node)
+	at.unlisted, at.parents, at.lost = true, nil, broken
+	switch {
+	case broken != "":
+	case e.converts():
+		at.lost = "not adopted"
+	default:
+		e.linkTo(at, e.from.refKey(ref))
+	}
+}
+
+// linkTo links a place to the parent that is known by a name.
+func (e *engine) linkTo(at *place, name string) {
+	if parent := e.known[name]; parent != nil {
+		at.parents = []*place{parent}
 		return
 	}
 	at.lost = "there is no such parent"
@@ -191,19 +205,19 @@ func (e *engine) asParent(at *place) *node {
 	if !at.rooted {
 		return nil
 	}
-	if at.asParent == nil {
-		var up *node
-		if len(at.ups) > 0 {
-			if up = e.asParent(at.ups[0]); up == nil {
+	if at.seenBelow == nil {
+		var parent *node
+		if len(at.parents) > 0 {
+			if parent = e.asParent(at.parents[0]); parent == nil {
 				return nil
 			}
 		}
-		at.asParent = e.to.nodeUnder(at.id, at.segment, up)
+		at.seenBelow = e.to.nodeUnder(at.id, at.segment, parent)
 	}
-	if e.to.checkUsable(*at.asParent) != nil {
+	if e.to.checkUsable(*at.seenBelow) != nil {
 		return nil
 	}
-	return at.asParent
+	return at.seenBelow
 }
 
 // forget drops all places. epoch is the one from now on, -1 if it could not be read.

@@ -5,6 +5,13 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 // positionKind says where a position is, in relation to its anchor.
 type positionKind int
 
+const (
+	atRoot positionKind = iota
+	underParent
+	beforeSibling
+	afterSibling
+)
+
 // Position says where Insert, Move and Load put a node. Make one with Tree.AsRoot, Under, Before or After. The zero value
 // is AsRoot.
 type Position[ID any] struct {
@@ -55,8 +62,8 @@ type foundPosition struct {
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
 
-// with returns the ID of the node that moves to the position, and that of the anchor if there is one.
-func (p position) with(id bson.RawValue) []bson.RawValue {
+// withAnchor returns the ID of the node that moves to the position, and that of the anchor if there is one.
+func (p position) withAnchor(id bson.RawValue) []bson.RawValue {
 	if p.kind == atRoot {
 		return []bson.RawValue{id}
 	}

@@ -57,8 +57,8 @@ func (t *Tree[ID, T]) ChildrenPipeline(id ID) mongo.Pipeline {
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[ID, T]) AncestorsPipeline(id ID) mongo.Pipeline {
-	up := withoutDepth(t.c.rootFirst(t.c, t.raw(id)), expr.Op("$match", expr.D(fieldDepth, expr.Op("$gt", 0))))
-	return t.c.coll.Scope().Stages(up)
+	p := withoutDepth(t.c.rootFirst(t.c, t.raw(id)), expr.Op("$match", expr.D(fieldDepth, expr.Op("$gt", 0))))
+	return t.c.coll.Scope().Stages(p)
 }
 
 // DescendantsPipeline yields the descendants of a node in no particular order. In ChildReferences it omits

@@ -151,8 +151,8 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 			return nested[T]{}, err
 		}
 		x := t.c.parse(cur.Current)
-		up, broken := t.c.parent(x)
-		its := t.c.pieceOf(x, up, broken, len(all.nodes))
+		ref, broken := t.c.parent(x)
+		its := t.c.pieceOf(x, ref, broken, len(all.nodes))
 		if its.id == root && found {
 			continue
 		}
@@ -170,42 +170,45 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 // piece has the keys that put a node into a nested value, for Subtree, Forest and the numbers. It keeps no part of the
 // document, so that the reply can be freed.
 type piece struct {
-	id      string   // the key of the ID
-	ref, up string   // the refKey of the node, and that of its parent
-	listed  []string // the keys of its children, in ChildReferences
-	order   int64
-	root    bool // it names no parent
-	child   bool // a node among the pieces is its parent
-	bare    bool
-	index   int // in the caller's slice
+	id     string    // the key of the ID
+	names  [2]string // see namesOf
+	parent string    // the refKey of the parent that it names
+	listed []string  // the keys of its children, in ChildReferences
+	order  int64
+	root   bool // it names no parent
+	child  bool // a node among the pieces is its parent
+	bare   bool
+	index  int // in the caller's slice
 }
 
-// pieceOf makes the piece of a node; up and broken are the results of parent. A bare node gets the parent that its
+// pieceOf makes the piece of a node; ref and broken are the results of parent. A bare node gets the parent that its
 // field names, so that Forest shows it.
-func (s *store) pieceOf(n, up node, broken string, index int) piece {
-	p := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), index: index}
+func (s *store) pieceOf(n, ref node, broken string, index int) piece {
+	p := piece{id: key(n.id), names: s.namesOf(n), order: s.orderOf(n), bare: s.isBare(n.raw), index: index}
 	for _, id := range n.children {
 		p.listed = append(p.listed, key(id))
 	}
 	if broken != "" {
 		return p
 	}
-	if p.up = s.refKey(up); p.up == "" && p.bare && n.parent.Type != bson.TypeArray {
-		p.up = key(n.parent)
+	if p.parent = s.refKey(ref); p.parent == "" && p.bare && n.parent.Type != bson.TypeArray {
+		p.parent = key(n.parent)
 	}
-	p.root = p.up == "" && !p.bare
+	p.root = p.parent == "" && !p.bare
 	return p
 }
 
 // assemble sorts the pieces and calls join for each parent and child, siblings in order. A parent's list has precedence
 // over the parent field of a bare node.
 func (s *store) assemble(pieces []piece, join func(parent, child int)) {
-	if s.order != "" {
+	if s.sortField != "" {
 		slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.order, b.order) })
 	}
-	byID := make(map[string]int, len(pieces))
+	named := make(map[string]int, len(pieces))
 	for i, n := range pieces {
-		byID[n.id], byID[n.ref] = i, i
+		for _, name := range n.names {
+			named[name] = i
+		}
 	}
 	put := func(parent, child int) {
 		pieces[child].child = true
@@ -213,13 +216,13 @@ func (s *store) assemble(pieces []piece, join func(parent, child int)) {
 	}
 	for i, n := range pieces {
 		for _, id := range n.listed {
-			if child, ok := byID[id]; ok {
+			if child, ok := named[id]; ok {
 				put(i, child)
 			}
 		}
 	}
 	for i, n := range pieces {
-		if parent, ok := byID[n.up]; ok && parent != i && !(pieces[i].child && n.bare) {
+		if parent, ok := named[n.parent]; ok && parent != i && !(pieces[i].child && n.bare) {
 			put(parent, i)
 		}
 	}

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // references has the functions that need only a representation and its layout: each node names one parent.
@@ -21,23 +19,23 @@ type references struct {
 	representation
 }
 
-// parentNode returns the parent that a node names, nil for a root. It need not exist.
-func (s references) parentNode(n node) *node {
-	if up, _ := s.parent(n); s.isNode(up) {
-		return &up
+// parentRef is parent with nil for a root. The parent need not exist.
+func (s references) parentRef(n node) *node {
+	if ref, _ := s.parent(n); s.isNode(ref) {
+		return &ref
 	}
 	return nil
 }
 
 // namedMatch is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
 // a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
-func (s references) namedMatch(ups ...node) bson.D {
+func (s references) namedMatch(refs ...node) bson.D {
 	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
-	for _, up := range ups {
-		if up.id.Type != 0 {
-			ids = append(ids, up.id)
+	for _, ref := range refs {
+		if ref.id.Type != 0 {
+			ids = append(ids, ref.id)
 		} else {
-			segments[up.path] = append(segments[up.path], up.segment)
+			segments[ref.path] = append(segments[ref.path], ref.segment)
 		}
 	}
 	var any bson.A
@@ -60,25 +58,27 @@ func (s references) namedMatch(ups ...node) bson.D {
 
 // parentMatch is the filter for the parent of a node, nil for a root.
 func (s references) parentMatch(n node) bson.D {
-	if up := s.parentNode(n); up != nil {
-		return s.namedMatch(*up)
+	if ref := s.parentRef(n); ref != nil {
+		return s.namedMatch(*ref)
 	}
 	return nil
 }
 
 // parentsMatch matches nothing if all nodes are roots.
 func (s references) parentsMatch(nodes []node) bson.D {
-	var ups []node
+	var refs []node
 	for _, n := range nodes {
-		if up := s.parentNode(n); up != nil {
-			ups = append(ups, *up)
+		if ref := s.parentRef(n); ref != nil {
+			refs = append(refs, *ref)
 		}
 	}
-	return s.namedMatch(ups...)
+	return s.namedMatch(refs...)
 }
 
 // refTo is the value of refField in the children of parent, or in the roots for nil.
-func (s references) refTo(parent *node) any { return valueIn(s.fieldsUnder(parent), s.refField) }
+func (s references) refTo(parent *node) any {
+	return valueIn(s.representation.fieldsUnder(parent), s.refField)
+}
 
 // siblingsMatch is the filter for the children of parent, or for the roots if parent is nil.
 func (s references) siblingsMatch(parent *node) bson.D {
@@ -201,21 +201,18 @@ func (s references) childrenByParent(ctx context.Context, nodes []node) ([][]nod
 	}
 	out, offsets := make([][]node, len(nodes)), map[string]int{}
 	for i, n := range nodes {
-		offsets[key(n.id)] = i
-		if s.o.SegmentField != "" {
-			offsets[s.refKey(n)] = i
+		for _, name := range s.namesOf(n) {
+			offsets[name] = i
 		}
 	}
 	for _, child := range found {
-		up, _ := s.parent(child)
-		if i, ok := offsets[s.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
+		ref, _ := s.parent(child)
+		if i, ok := offsets[s.refKey(ref)]; ok { // not if the parent is an array, which matches by its elements
 			out[i] = append(out[i], child)
 		}
 	}
 	return out, nil
 }
-
-func (s references) unlistedParent(n node, _ []*place) (up node, broken string) { return s.parent(n) }
 
 // prepareAdoption has nothing to write but the fields of the nodes, because these name their parents.
 func (s references) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
@@ -230,36 +227,18 @@ func (s references) addChildren(children []bson.RawValue) bson.D {
 	return s.childCountBy(int64(len(children)))
 }
 
-func (s references) fieldsOf(parent *node, _ []node) bson.D { return s.fieldsUnder(parent) }
+func (s references) fieldsOf(parent *node, _ []node) bson.D {
+	return s.representation.fieldsUnder(parent)
+}
 
 // makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
 // way, and would be orphans.
 func (s references) makeRoot(n node) []mongo.WriteModel {
-	models := []mongo.WriteModel{update(s.idMatch(n.id), expr.Op("$set", s.fieldsUnder(nil)))}
+	models := []mongo.WriteModel{update(s.idMatch(n.id), expr.Op("$set", s.representation.fieldsUnder(nil)))}
 	if s.byParentField || s.checkUsable(n) != nil {
 		return models
 	}
-	return append(models, s.updatesBelow(n, *s.nodeUnder(n.id, n.segment, nil))...)
-}
-
-// checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
-// it would be wrong as well, and a move could close a cycle.
-func (s references) checkSound(n node) error {
-	if err := s.checkNotBare(n); err != nil {
-		return err
-	}
-	if s.tellsAncestors() && s.byParentField {
-		above := s.above(n, n.id)
-		last := value.Null
-		if len(above) > 0 {
-			last = above[len(above)-1]
-		}
-		if !same(last, n.parent) {
-			return s.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
-				text(n.parent), s.derived, text(n.raw.Lookup(s.derived))))
-		}
-	}
-	return s.checkUsable(n)
+	return append(models, s.representation.updatesBelow(n, *s.nodeUnder(n.id, n.segment, nil))...)
 }
 
 // checkNotBare refuses a bare node: in these representations it is not adopted.
@@ -283,27 +262,6 @@ func (s references) checkWay(_ context.Context, id bson.RawValue, way int, bare 
 // orphaned is the error for a node that names a parent that does not exist.
 func (s references) orphaned(n node) error {
 	return s.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(s.refField))))
-}
-
-// checkNoCycle refuses to put x under a parent, nil for none, that is x or lies below x. It reads only where the parent
-// does not say what is above it. IDs in its path are decoded to the type of x's ID, so that x is found above a node with an
-// ID of another type.
-func (s references) checkNoCycle(ctx context.Context, x node, parent *node) error {
-	var below bool
-	switch {
-	case parent == nil || s.numbered: // for numbers see numbers.checkOutside
-		return nil
-	case !s.inherits:
-		return s.searchCycle(ctx, s, x, *parent)
-	case s.tellsAncestors():
-		below = same(parent.id, x.id) || holds(s.above(*parent, x.id), x.id)
-	default: // a path of segments
-		below = strings.HasPrefix(s.full(*parent), s.full(x))
-	}
-	if below {
-		return s.about(x.id, ErrCycle)
-	}
-	return nil
 }
 
 // allChildrenMatch is the filter for the children of nodes.

@@ -15,9 +15,9 @@ import (
 // functions.
 type representation interface {
 	reads
-	// parent returns the parent that a node names, with its ID and the fields that fieldsUnder reads. The parent
-	// of a root has no ID. broken describes a reference that is not valid.
-	parent(n node) (up node, broken string)
+	// parent returns the parent that a node names, as far as that tells it: its ID, or its path and segment. At a root it
+	// has neither. broken describes a reference that is not valid.
+	parent(n node) (ref node, broken string)
 	// fieldsUnder returns the tree fields of a node under a parent, nil for a root.
 	fieldsUnder(parent *node) bson.D
 	// updatesBelow returns the writes to the nodes below x, which moves; to is x where it moves.
@@ -87,12 +87,9 @@ type shape interface {
 // upkeep is what the engine asks: Check, Repair, Adopt and Convert.
 type upkeep interface {
 	// parent is that of representation. In ChildReferences no node names a parent.
-	parent(n node) (up node, broken string)
+	parent(n node) (ref node, broken string)
 	// parentsMatch is the filter for the parents of nodes.
 	parentsMatch(nodes []node) bson.D
-	// unlistedParent returns the parent that a node names, unless that is in ups, the parents that list the node. It has
-	// no ID if there is none. broken is that of parent.
-	unlistedParent(n node, ups []*place) (up node, broken string)
 	// readRoots reads the roots in their order and by _id.
 	readRoots(ctx context.Context) ([]node, error)
 	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and
@@ -104,7 +101,7 @@ type upkeep interface {
 	// audit finds problems that do not depend on the way up: wrong elements of lists, numbers, and IDs that cannot
 	// be in a path.
 	audit(e *engine, n node, at *place, children []node) []finding
-	// prepareAdoption prepares a batch for the mode adoptingPlaces: it reads the children, and finds what has to be written
+	// prepareAdoption prepares a batch for the mode placing: it reads the children, and finds what has to be written
 	// besides the fields of the nodes. stale says that a parent has changed since the engine saw it.
 	prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
 	// makeRoot returns the writes that make a root of a node and keep all below it there.
@@ -118,7 +115,7 @@ type layout struct {
 	fields        []string // the fields that hold the shape; Insert overwrites them
 	extraIndex    []string // an index besides {refField, order}
 	refField      string   // the field that names the parent, or the children
-	order         string   // the field that orders siblings, "" if they are not ordered
+	sortField     string   // the field that orders siblings, "" if they are not ordered
 	byParentField bool     // refField is the ParentField
 	derived       string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
 	inherits      bool     // the fields of a node are computed from those of its parent

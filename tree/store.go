@@ -42,7 +42,7 @@ type store struct {
 	codec      codec.Codec
 	rootParent bson.RawValue // Options.RootParent
 
-	byLevels *atomic.Bool // see refusesJoins
+	byLevels *atomic.Bool // the server refuses joins in transactions: see atomically
 
 	shown bson.Raw // the projection: see projection
 }
@@ -66,7 +66,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	locks := scoped.On(coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))).In(of)
 	s := &store{layout: layoutOf(kind, o), o: o, kind: kind, coll: own, primary: primary, durable: primary.Clone(majority),
 		locks: cursor.Primary(locks).Clone(majority), lockID: of.Label("tree"), codec: c, byLevels: new(atomic.Bool)}
-	if s.o.OrderField != "" && s.o.OrderField != s.order {
+	if s.o.OrderField != "" && s.o.OrderField != s.sortField {
 		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
 	}
 	if s.o.Graph && kind != ChildReferences {
@@ -97,29 +97,29 @@ func (s *store) about(id bson.RawValue, err error) error {
 // missing is the error for a node that a call names and that does not exist.
 func (s *store) missing(id bson.RawValue) error { return s.about(id, mongopatterns.ErrNotFound) }
 
-// absent is the error if the anchor of a position does not exist.
-func (s *store) absent(pos position) error {
+// missingAnchor is missing for the anchor of a position.
+func (s *store) missingAnchor(pos position) error {
 	if pos.sibling() {
 		return s.missing(pos.anchorID)
 	}
 	return s.about(pos.anchorID, mongopatterns.ErrNoParent)
 }
 
-// findOne reads the tree fields of the first node that matches. If none does, it returns the error absent, or, if that is
-// nil, a node without raw.
-func (s *store) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
+// findOne reads the tree fields of the first node that matches. If none does, it returns the error ifMissing, or, if that
+// is nil, a node without raw.
+func (s *store) findOne(ctx context.Context, match bson.D, ifMissing error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(s.shown)
 	if len(sort) > 0 {
 		opts.SetSort(expr.D(sort...))
 	}
-	return s.nodeIn(s.primary.FindOne(ctx, match, opts), absent)
+	return s.nodeIn(s.primary.FindOne(ctx, match, opts), ifMissing)
 }
 
-// nodeIn parses the node in a result; absent is as in findOne.
-func (s *store) nodeIn(result *mongo.SingleResult, absent error) (node, error) {
+// nodeIn parses the node in a result; ifMissing is as in findOne.
+func (s *store) nodeIn(result *mongo.SingleResult, ifMissing error) (node, error) {
 	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return node{}, absent
+		return node{}, ifMissing
 	}
 	if err != nil {
 		return node{}, err
@@ -148,22 +148,22 @@ func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(cond
 	return all, nil
 }
 
-// readMoving reads the node that moves and the anchor of its position in one round trip.
-func (s *store) readMoving(ctx context.Context, id bson.RawValue, pos position) (x, anchor node, err error) {
-	nodes, err := s.findAll(ctx, s.idsMatch(pos.with(id)))
+// readWithAnchor reads a node and the anchor of its new position in one round trip.
+func (s *store) readWithAnchor(ctx context.Context, id bson.RawValue, pos position) (x, anchor node, err error) {
+	nodes, err := s.findAll(ctx, s.idsMatch(pos.withAnchor(id)))
 	if err != nil {
 		return x, anchor, err
 	}
-	return pick(nodes, id), pick(nodes, pos.anchorID), s.checkRead(nodes, id, pos)
+	return pick(nodes, id), pick(nodes, pos.anchorID), s.checkFound(nodes, id, pos)
 }
 
-// checkRead refuses a move if the node or the anchor of its position is not among the nodes that were read.
-func (s *store) checkRead(nodes []node, id bson.RawValue, pos position) error {
+// checkFound refuses a move if the node or the anchor of its new position is not among the nodes that were read.
+func (s *store) checkFound(nodes []node, id bson.RawValue, pos position) error {
 	if pick(nodes, id).raw == nil {
 		return s.missing(id)
 	}
 	if pos.kind != atRoot && pick(nodes, pos.anchorID).raw == nil {
-		return s.absent(pos)
+		return s.missingAnchor(pos)
 	}
 	return nil
 }
@@ -242,13 +242,13 @@ func idsOf(nodes []node) []bson.RawValue {
 // touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
 // conflicts with this one, and returns the node. The write counts the child that is to come, or else sets the mark of
 // package hold, which insertUnder removes.
-func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
+func (s *store) touch(ctx context.Context, match bson.D, ifMissing error) (node, error) {
 	change := s.childCountBy(1)
 	if change == nil {
 		change = hold.Mark
 	}
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
-	return s.nodeIn(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), absent)
+	return s.nodeIn(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), ifMissing)
 }
 
 // marksParents reports whether touch has left the mark on the parent of a new node. It has not where it counts children,
@@ -265,6 +265,15 @@ func (s *store) touches(n *node) []mongo.WriteModel {
 		return hold.Writes(s.idMatch(n.id))
 	}
 	return []mongo.WriteModel{update(s.idMatch(n.id), s.childCountBy(1)), update(s.idMatch(n.id), s.childCountBy(-1))}
+}
+
+// touchesForOrder are touches of a parent where siblings have an OrderField. An insertion chooses its order without the
+// lock, so it must conflict with whoever gives a child of this parent another order.
+func (s *store) touchesForOrder(parent *node) []mongo.WriteModel {
+	if s.o.OrderField == "" {
+		return nil
+	}
+	return s.touches(parent)
 }
 
 // childCountBy is the part of an update that changes the child count.

@@ -116,7 +116,7 @@ func (t *Tree[ID, T]) Indexes() map[string][]mongo.IndexModel {
 		models = append(models, mongo.IndexModel{Keys: c.keyed(c.o.PathField, c.o.SegmentField),
 			Options: options.Index().SetUnique(true).SetPartialFilterExpression(withPath)})
 	}
-	models = append(models, mongo.IndexModel{Keys: c.keyed(c.refField, c.order)})
+	models = append(models, mongo.IndexModel{Keys: c.keyed(c.refField, c.sortField)})
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }
 

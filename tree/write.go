@@ -34,7 +34,7 @@ func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id I
 	if err != nil {
 		return id, err
 	}
-	return id, fault.Taken(t.c.o.IDField, d.id, t.c.insert(ctx, d, pos.position))
+	return id, fault.Taken(t.c.o.IDField, d.id, t.c.shape.insert(ctx, d, pos.position))
 }
 
 // prepare is that of store, and returns the ID also as the type ID. It refuses an ID that this type cannot hold, because
@@ -68,7 +68,7 @@ func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err er
 	if err != nil {
 		return err
 	}
-	return t.c.move(ctx, raw, pos.position)
+	return t.c.shape.move(ctx, raw, pos.position)
 }
 
 // Rename changes the segment of a node and the paths of all nodes below it. It needs Options.SegmentField.
@@ -133,10 +133,10 @@ func (c *core) remove(ctx context.Context, id bson.RawValue, policy mongopattern
 	err = c.withLock(ctx, func(ctx context.Context) (err error) {
 		var models []mongo.WriteModel
 		if policy == mongopatterns.Cascade {
-			deleted, models, err = c.removeAll(ctx, id)
+			deleted, models, err = c.shape.removeAll(ctx, id)
 		} else {
 			deleted = 1
-			models, err = c.removeOne(ctx, id, policy)
+			models, err = c.shape.removeOne(ctx, id, policy)
 		}
 		if err != nil {
 			return err

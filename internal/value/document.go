@@ -33,6 +33,13 @@ func Array(values []bson.RawValue) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeArray, Value: end(out)}
 }
 
+// Values are those of an array, none for any other value.
+func Values(array bson.RawValue) []bson.RawValue {
+	raw, _ := array.ArrayOK()
+	values, _ := raw.Values()
+	return values
+}
+
 // An Element is a field of a document.
 type Element struct {
 	Name  string
