@@ -61,7 +61,8 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 	if err != nil {
 		return m, err
 	}
-	return m, b.core.Codec.Decode(doc, &m)
+	err = b.core.Codec.Decode(doc, &m)
+	return m, err
 }
 
 // latest returns the result of LatestPipeline by plain finds.

@@ -282,7 +282,8 @@ func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.
 	if err != nil {
 		return out, err
 	}
-	return out, c.core.get(ctx, key, maxAge, &out)
+	err = c.core.get(ctx, key, maxAge, &out)
+	return out, err
 }
 
 // Refresh computes these targets now. Result.Done counts those written, Skipped those that do not
@@ -301,7 +302,8 @@ func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) 
 	if err != nil || len(all) == 0 {
 		return result, err
 	}
-	return result, c.core.refreshEach(ctx, distinct(all), false, &result)
+	err = c.core.refreshEach(ctx, distinct(all), false, &result)
+	return result, err
 }
 
 // RefreshAll computes all targets, for jobs on an interval. It is safe while others write.

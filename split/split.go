@@ -269,7 +269,8 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 	if err != nil {
 		return hot, err
 	}
-	return hot, fault.Found(raw, cursor.One(s.core.hot.FindOne(ctx, s.core.hotOf(raw)), &hot))
+	err = fault.Found(raw, cursor.One(s.core.hot.FindOne(ctx, s.core.hotOf(raw)), &hot))
+	return hot, err
 }
 
 // GetCold returns the cold document of an ID, or mongopatterns.ErrNotFound. It also returns
@@ -283,7 +284,8 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 	if err != nil {
 		return cold, err
 	}
-	return cold, fault.Found(raw, cursor.One(s.core.cold.FindOne(ctx, s.core.coldOf(raw)), &cold))
+	err = fault.Found(raw, cursor.One(s.core.cold.FindOne(ctx, s.core.coldOf(raw)), &cold))
+	return cold, err
 }
 
 // Get returns both documents of an ID. It returns cold fields of the hot document as part of the

@@ -237,7 +237,7 @@ func checkLevels(id bson.RawValue, all []diff.Field) error {
 
 func field(key string, v bson.RawValue) diff.Field { return diff.Field{Key: key, Value: v} }
 
-// valueOf encodes a value of one of the driver's own types.
+// dateValue encodes a time as the driver encodes it.
 func dateValue(t time.Time) bson.RawValue {
 	return value.Of(bson.NewDateTimeFromTime(t))
 }
@@ -332,7 +332,8 @@ func (d *store) change(c stamp) (Change, error) {
 	if own == nil {
 		return out, nil
 	}
-	return out, d.codec.Decode(diff.Raw(own), &out.Fields)
+	err := d.codec.Decode(diff.Raw(own), &out.Fields)
+	return out, err
 }
 
 // checkTime returns an error for a time that JSON cannot represent. For some such times UnixMilli
