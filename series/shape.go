@@ -36,12 +36,12 @@ type field struct {
 
 // shapeOf returns the shape of M, nil if M has to go through BSON: because it is not a struct, because a
 // field is not a number, string, boolean or time, or because options of the driver change its encoding.
-func shapeOf[M any](c *store) *shape {
+func shapeOf[M any](c *core) *shape {
 	t := reflect.TypeFor[M]()
-	if t.Kind() != reflect.Struct || c.Codec != (codec.Codec{}) {
+	if t.Kind() != reflect.Struct || c.frame.Codec != (codec.Codec{}) {
 		return nil
 	}
-	stored := c.Codec.Struct(t)
+	stored := c.frame.Codec.Struct(t)
 	if stored == nil || stored.Inline != nil {
 		return nil
 	}
@@ -104,14 +104,6 @@ func (s *shape) lacks(m reflect.Value) string {
 func encodesItself(t reflect.Type) bool {
 	return slices.ContainsFunc([]reflect.Type{reflect.TypeFor[bson.Marshaler](), reflect.TypeFor[bson.ValueMarshaler](), reflect.TypeFor[bson.Unmarshaler](),
 		reflect.TypeFor[bson.ValueUnmarshaler](), reflect.TypeFor[bson.Zeroer]()}, reflect.PointerTo(t).Implements)
-}
-
-// measurement converts *m for Add: with a shape it is the pointer m, because Add reads the fields in place.
-func (c *store) measurement(m any) any {
-	if c.shape != nil {
-		return m
-	}
-	return reflect.ValueOf(m).Elem().Interface()
 }
 
 // text is the number of bytes of the strings in a struct, the only fields whose size is not bounded.

@@ -89,7 +89,7 @@ type Comparison struct {
 // Compare yields the differences between a source and the target, as the packages' Compare documents.
 func (f *Frame) Compare(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		k := comparing{Comparison: c, to: f, src: src, source: newTotals(len(c.Values)), target: newTotals(len(c.Values))}
+		k := comparing{comparison: c, to: f, src: src, source: newTotals(len(c.Values)), target: newTotals(len(c.Values))}
 		if err := k.open(ctx, work); err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
@@ -100,11 +100,11 @@ func (f *Frame) Compare(ctx context.Context, src *scoped.Collection, work *mongo
 
 // A comparing is a Compare under way.
 type comparing struct {
-	Comparison
-	to     *Frame
-	src    *scoped.Collection
-	work   mongopatterns.Work
-	ledger *ledger
+	comparison Comparison
+	to         *Frame
+	src        *scoped.Collection
+	work       mongopatterns.Work
+	ledger     *ledger
 
 	source, target *totals
 }
@@ -126,7 +126,7 @@ func (k *comparing) open(ctx context.Context, work *mongopatterns.Work) (err err
 // documents yields the problems of the documents of the source, and adds their measurements to its totals.
 func (k *comparing) documents(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		batch, docs := k.Begin(), 0
+		batch, docs := k.comparison.Begin(), 0
 		for m, err := range k.ledger.scan(ctx, k.src, k.work) {
 			var problem mongopatterns.Problem
 			if err == nil {
@@ -143,13 +143,13 @@ func (k *comparing) documents(ctx context.Context) iter.Seq2[mongopatterns.Probl
 			if _, size := batch.Size(); docs < k.work.BatchSize && size <= k.work.BatchBytes {
 				continue
 			}
-			if err := k.source.join(k.Source(batch)); err != nil {
+			if err := k.source.join(k.comparison.Source(batch)); err != nil {
 				yield(mongopatterns.Problem{}, err)
 				return
 			}
-			batch, docs = k.Begin(), 0
+			batch, docs = k.comparison.Begin(), 0
 		}
-		if err := k.source.join(k.Source(batch)); err != nil {
+		if err := k.source.join(k.comparison.Source(batch)); err != nil {
 			yield(mongopatterns.Problem{}, err)
 		}
 	}
@@ -159,7 +159,7 @@ func (k *comparing) documents(ctx context.Context) iter.Seq2[mongopatterns.Probl
 func (k *comparing) look(b Batch, m met) (p mongopatterns.Problem, err error) {
 	kind := map[finding]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
 	if m.finding != gone {
-		err = k.Convert(b, bytes.Clone(m.doc))
+		err = k.comparison.Convert(b, bytes.Clone(m.doc))
 	}
 	detail := ""
 	switch {
@@ -187,7 +187,7 @@ func (k *comparing) series(ctx context.Context) iter.Seq2[mongopatterns.Problem,
 		if k.work.Filter != nil {
 			return
 		}
-		if err := k.target.join(k.Target(ctx)); err != nil {
+		if err := k.target.join(k.comparison.Target(ctx)); err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
 		}
@@ -212,21 +212,21 @@ func (k *comparing) differences(source, target *Summary) (out []mongopatterns.Pr
 		out = append(out, mongopatterns.Problem{Pattern: k.to.Pattern, Kind: mongopatterns.Different, Collection: k.to.Coll.Name(),
 			Field: field, Have: have, Want: want, Detail: "series " + value.Text(series) + ", " + what})
 	}
-	none := NewSummary(series, len(k.Values))
+	none := NewSummary(series, len(k.comparison.Values))
 	have, want := cmp.Or(target, none), cmp.Or(source, none)
 	if have.Count != want.Count {
-		report(k.Count, "count", value.Int64(have.Count), value.Int64(want.Count))
+		report(k.comparison.Count, "count", value.Int64(have.Count), value.Int64(want.Count))
 	}
 	if have == none || want == none {
 		return out
 	}
 	if have.First != want.First {
-		report(k.Time, "first", Date(have.First), Date(want.First))
+		report(k.comparison.Time, "first", Date(have.First), Date(want.First))
 	}
 	if have.Last != want.Last {
-		report(k.Time, "last", Date(have.Last), Date(want.Last))
+		report(k.comparison.Time, "last", Date(have.Last), Date(want.Last))
 	}
-	for i, field := range k.Values {
+	for i, field := range k.comparison.Values {
 		sum, right := value.Decimal(have.Sums[i].Decimal()), value.Decimal(want.Sums[i].Decimal())
 		if !(number.Rounding{Most: want.most(i), Count: want.Count, Decimal: true}).Agree(sum, right) {
 			report(field, "sum", sum, right)
