@@ -70,8 +70,8 @@ type Group[C any] struct {
 	Content C
 }
 
-// GroupOf returns the group of a measurement, a new one if it is the first of its place. As long as the measurements of a
-// series stay in one window, it encodes the series and computes the place only once.
+// GroupOf returns the group of a measurement, a new one if it is the first of its place. As long as the measurements of
+// a series stay in one window, it encodes the series and computes the place only once.
 func (g *Groups[C]) GroupOf(f *Frame, series any, ms int64) (group *Group[C], err error) {
 	if err := CheckTime(time.UnixMilli(ms)); err != nil {
 		return nil, err

@@ -109,18 +109,15 @@ type comparing struct {
 	source, target *totals
 }
 
-// open completes work and opens the ledger.
+// open completes work and finds the ledger.
 func (k *comparing) open(ctx context.Context, work *mongopatterns.Work) (err error) {
 	if k.work, err = maintain.Of(work, manyBatch); err != nil {
 		return err
 	}
-	if k.ledger, err = k.to.ledgerOf(k.src); err != nil {
+	if k.ledger, err = k.to.newLedger(k.src); err != nil {
 		return err
 	}
-	if err := collation.Refuse(ctx, k.src); err != nil { // its _ids would be in another order than the ledger's
-		return err
-	}
-	return k.ledger.open(ctx)
+	return collation.Refuse(ctx, k.src) // with a collation its _ids would be in another order than the ledger's
 }
 
 // documents yields the problems of the documents of the source, and adds their measurements to its totals.
@@ -156,15 +153,15 @@ func (k *comparing) documents(ctx context.Context) iter.Seq2[mongopatterns.Probl
 }
 
 // look returns the problem of a document of the source, and adds its measurements to a batch.
-func (k *comparing) look(b Batch, m met) (p mongopatterns.Problem, err error) {
-	kind := map[finding]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
-	if m.finding != gone {
+func (k *comparing) look(b Batch, m scanned) (p mongopatterns.Problem, err error) {
+	kind := map[state]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.state]
+	if m.state != gone {
 		err = k.comparison.Convert(b, bytes.Clone(m.doc))
 	}
 	detail := ""
 	switch {
 	case errors.Is(err, fault.ErrSkip):
-		if m.finding == unadopted {
+		if m.state == unadopted {
 			kind = ""
 		}
 	case errors.Is(err, fault.ErrInvalid):
