@@ -52,7 +52,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 		o = *opts
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
-	c := &arrays{frame: windows.Frame{Pattern: "bucket", Coll: scoped.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	c := &arrays{frame: windows.Frame{Pattern: "bucket", Coll: scoped.On(coll), Window: window, Codec: codec.New(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)}}
 	if err := c.frame.Complete(o.settings()...); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (b *Buckets[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := collation.Refuse(ctx, b.core.frame.Coll); err != nil {
 		return err
 	}
-	if err := b.core.frame.Codec.Agree(ctx, b.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
+	if err := b.core.frame.Codec.CheckClient(ctx, b.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, b.core.frame.Coll.Database(), b.Indexes())

@@ -110,7 +110,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 	if opts != nil {
 		inner.Options = *opts
 	}
-	inner.codec, inner.Scope = codec.Of(sources, inner.Registry, inner.BSON), slices.Clone(inner.Scope)
+	inner.codec, inner.Scope = codec.New(sources, inner.Registry, inner.BSON), slices.Clone(inner.Scope)
 	settings := append(config.Scope(inner.Scope),
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
@@ -209,7 +209,7 @@ func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err erro
 	if err := collation.Refuse(ctx, c.core.sources, c.core.targets); err != nil {
 		return err
 	}
-	if err := c.core.codec.Agree(ctx, c.core.sources, reflect.TypeFor[SourceID](), reflect.TypeFor[ID]()); err != nil {
+	if err := c.core.codec.CheckClient(ctx, c.core.sources, reflect.TypeFor[SourceID](), reflect.TypeFor[ID]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())

@@ -131,7 +131,7 @@ func (c *core) summaries(b windows.Batch) windows.Summaries {
 // target summarizes the series of the collection.
 func (c *core) target(ctx context.Context) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
-		w, err := maintain.Of(nil, transfer.WholeBatch)
+		w, err := maintain.Completed(nil, transfer.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return

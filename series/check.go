@@ -106,7 +106,7 @@ func (c *core) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 	}
 	var unset bson.A
 	var wrong []string
-	for _, d := range append(c.derived(t), derived{path: c.opts.BytesField, want: value.Of(int32(c.sizeOf(doc)))}) {
+	for _, d := range append(c.derived(t), derived{path: c.opts.BytesField, want: value.New(int32(c.sizeOf(doc)))}) {
 		have := value.Lookup(doc, d.path)
 		if d.agrees(have) {
 			continue

@@ -112,7 +112,7 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 	ctx = comment.Call(ctx, "series.Documents")
 	c := s.core
 	return fault.Seq("series.Documents", func(yield func(bson.Raw, error) bool) {
-		w, err := maintain.Of(work, transfer.WholeBatch)
+		w, err := maintain.Completed(work, transfer.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return

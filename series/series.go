@@ -78,7 +78,7 @@ func newCore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*core,
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	settings := o.settings()
-	c := &core{needed: map[string]bool{}, frame: windows.Frame{Pattern: "series", Coll: scoped.On(coll), Window: w, Codec: codec.Of(coll, o.Registry, o.BSON),
+	c := &core{needed: map[string]bool{}, frame: windows.Frame{Pattern: "series", Coll: scoped.On(coll), Window: w, Codec: codec.New(coll, o.Registry, o.BSON),
 		Early: time.Millisecond}}
 	if err := c.frame.Complete(settings...); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (s *Series[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := collation.Refuse(ctx, s.core.frame.Coll); err != nil {
 		return err
 	}
-	if err := s.core.frame.Codec.Agree(ctx, s.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
+	if err := s.core.frame.Codec.CheckClient(ctx, s.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.frame.Coll.Database(), s.Indexes())

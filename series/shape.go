@@ -134,12 +134,12 @@ func (s *shape) put(t *pack.Table, m reflect.Value) (size int) {
 			}
 		case reflect.Bool:
 			if x := m.Field(f.i).Bool(); !f.omit || x {
-				t.Set(f.name, value.Of(x))
+				t.Set(f.name, value.New(x))
 			}
 		case reflect.String:
 			x := m.Field(f.i).String()
 			if size += len(x); !f.omit || x != "" {
-				t.Set(f.name, value.Of(x))
+				t.Set(f.name, value.New(x))
 			}
 		default:
 			x, kind := m.Field(f.i).Int(), pack.Int32

@@ -83,7 +83,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{frame: windows.Frame{Pattern: "slots", Coll: scoped.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	g := &grid{frame: windows.Frame{Pattern: "slots", Coll: scoped.On(coll), Window: window, Codec: codec.New(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)},
 		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
@@ -139,7 +139,7 @@ func (s *Slots[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := collation.Refuse(ctx, s.core.frame.Coll); err != nil {
 		return err
 	}
-	if err := s.core.frame.Codec.Agree(ctx, s.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
+	if err := s.core.frame.Codec.CheckClient(ctx, s.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.frame.Coll.Database(), s.Indexes())

@@ -21,7 +21,7 @@ import (
 func (f *Frame) Adopt(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work, begin func() Batch,
 	convert func(b Batch, doc bson.Raw) error) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
-	w, err := maintain.Of(work, manyBatch)
+	w, err := maintain.Completed(work, manyBatch)
 	if err != nil {
 		return total, err
 	}

@@ -42,7 +42,7 @@ type Boxes map[any]any
 
 // Boxed returns a series as an interface.
 func Boxed[S any](boxes Boxes, series S) any {
-	if !value.Fixed(series) {
+	if !value.Cacheable(series) {
 		return series
 	}
 	boxed, known := boxes[series]
@@ -76,7 +76,7 @@ func (g *Groups[C]) GroupOf(f *Frame, series any, ms int64) (group *Group[C], er
 	if err := CheckTime(time.UnixMilli(ms)); err != nil {
 		return nil, err
 	}
-	known := value.Fixed(series)
+	known := value.Cacheable(series)
 	if known {
 		group = g.latest[series]
 	}
@@ -115,7 +115,7 @@ type Batch interface {
 func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	defer maintain.Unstored(&err, &total)
-	w, err := maintain.OfItems(work, manyBatch, true)
+	w, err := maintain.CompletedItems(work, manyBatch, true)
 	if err != nil {
 		return total, err
 	}

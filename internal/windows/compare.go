@@ -111,7 +111,7 @@ type comparing struct {
 
 // open completes work and finds the ledger.
 func (k *comparing) open(ctx context.Context, work *mongopatterns.Work) (err error) {
-	if k.work, err = maintain.Of(work, manyBatch); err != nil {
+	if k.work, err = maintain.Completed(work, manyBatch); err != nil {
 		return err
 	}
 	if k.ledger, err = k.to.newLedger(k.src); err != nil {

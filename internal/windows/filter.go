@@ -66,7 +66,7 @@ func (f *Frame) AddPlaceNoArrays(b *codec.Builder, p Place) {
 	condition(f.StartField, Date(p.Start))
 }
 
-var arrayType = value.Of("array")
+var arrayType = value.New("array")
 
 // UnchangedFilter selects a document by _id and shard key, if the guards still have the values that were read.
 func (f *Frame) UnchangedFilter(doc bson.Raw, guards ...string) bson.D {
