@@ -151,7 +151,7 @@ func (b *Buckets[ID, M]) CountBuckets(ctx context.Context, series ID, at time.Ti
 	if err != nil {
 		return 0, err
 	}
-	n, _ = windows.Number(newest)
+	n, _ = windows.SeqOf(newest)
 	return n + 1, nil
 }
 
@@ -164,7 +164,7 @@ func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, 
 	if err != nil {
 		return nil, err
 	}
-	p := c.frame.At(raw, at.UnixMilli())
+	p := c.frame.PlaceAt(raw, at.UnixMilli())
 	filter, skip := append(expr.D("_id", c.frame.ID(p, n)), c.frame.PlaceFilter(p)...), int64(0)
 	if n < 0 {
 		filter, skip = c.frame.PlaceFilterFrom(p, 0), -n-1
@@ -228,7 +228,7 @@ func (c *arrays) entries(doc bson.Raw) (out []windows.Entry, err error) {
 	}
 	items, err := list.Values()
 	out = make([]windows.Entry, 0, len(items))
-	seq, _ := windows.Number(doc)
+	seq, _ := windows.SeqOf(doc)
 	for _, item := range items {
 		e := windows.Entry{Time: math.MinInt64, Seq: seq, Raw: item} // for a measurement without a time, which this package does not write
 		m, _ := item.DocumentOK()

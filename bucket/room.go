@@ -105,7 +105,7 @@ func (c *arrays) note(g *group, doc bson.Raw) (dropped int) {
 		dropped = dropHeld(g, held)
 	}
 	// This package did not make a bucket without a number.
-	if seq, ok := windows.Number(doc); ok && seq >= g.Content.room.seq {
+	if seq, ok := windows.SeqOf(doc); ok && seq >= g.Content.room.seq {
 		g.Content.room = c.roomIn(seq, doc)
 	}
 	return dropped

@@ -53,7 +53,9 @@ func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], 
 	return s.core.frame.Many(ctx, windows.Untyped(items, func(m M) any { return &m }), work, s.core.begin)
 }
 
-// A batch holds measurements by place, in tables that each become a block.
+// A batch holds measurements until they are stored. Add makes each a row in a table of its group, which has the
+// measurements of one place, that is of one window of a series. Store packs each table into a block. Then save chooses
+// a document for each block and sends them all, and again those whose document was full.
 type batch struct {
 	core   *core
 	groups windows.Groups[waiting]

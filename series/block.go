@@ -119,7 +119,7 @@ func (b *block) withNewMark() bson.Raw {
 // an append.
 func (c *core) roomFor(b *block) bson.Raw {
 	sharded := c.sharded.Load()
-	filter := c.frame.NumberFilter(b.place, b.seq, sharded)
+	filter := c.frame.SeqFilter(b.place, b.seq, sharded)
 	compare := func(field, op string, n int64) {
 		filter.Open(field)
 		filter.Int(op, n)

@@ -197,7 +197,7 @@ func (c *core) content() bson.D {
 
 // span merges the documents of a window, in time order.
 func (c *core) span(docs []bson.Raw) (*pack.Table, error) {
-	slices.SortStableFunc(docs, func(a, b bson.Raw) int { return cmp.Compare(numberOf(a), numberOf(b)) })
+	slices.SortStableFunc(docs, func(a, b bson.Raw) int { return cmp.Compare(seqOf(a), seqOf(b)) })
 	t := new(pack.Table)
 	for _, doc := range docs {
 		if err := c.addTo(t, doc); err != nil {
@@ -208,9 +208,9 @@ func (c *core) span(docs []bson.Raw) (*pack.Table, error) {
 	return t, nil
 }
 
-// numberOf is n of a document's _id; a document without n comes last.
-func numberOf(doc bson.Raw) int64 {
-	if n, ok := windows.Number(doc); ok {
+// seqOf is n of a document's _id; a document without n comes last.
+func seqOf(doc bson.Raw) int64 {
+	if n, ok := windows.SeqOf(doc); ok {
 		return n
 	}
 	return math.MaxInt64

@@ -145,7 +145,7 @@ func (c *core) note(w *windowState, doc bson.Raw) {
 			w.held[id.AsInt64()] = true
 		}
 	}
-	seq, ok := windows.Number(doc)
+	seq, ok := windows.SeqOf(doc)
 	if !ok || seq <= w.newest {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // save stores blocks. It sends a block again if its document was full or might hold it already. It sets stored on those
-// that are, and refused on those that nobody can store.
+// that are stored, and refused on those that nobody can store.
 //
 // Cost: that of a batch of AppendMany.
 func (c *core) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {

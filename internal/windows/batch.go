@@ -89,7 +89,7 @@ func (g *Groups[C]) GroupOf(f *Frame, series any, ms int64) (group *Group[C], er
 	} else if raw, err = f.SeriesOf(series); err != nil {
 		return nil, err
 	}
-	p := f.At(raw, ms)
+	p := f.PlaceAt(raw, ms)
 	if group = g.byKey[p.Key]; group == nil {
 		group = &Group[C]{Place: p}
 		if g.byKey == nil {
