@@ -49,11 +49,11 @@ func (c *core) newBlock(p windows.Place, t *pack.Table) *block {
 	data, derived := t.Encode(p.Key), c.derived(t)
 	hash := sha256.Sum256(data)
 	out := &block{place: p, rows: len(t.Times), bytes: len(data), fullAt: c.fullAt(t), id: int64(binary.LittleEndian.Uint64(hash[:]))}
-	b := codec.Build(256 + 64*len(derived) + len(data))
-	c.push(b, data, out.id)
-	c.addSums(b, len(data), derived)
-	out.markAt = c.setOnInsert(b, p)
-	out.update = b.Done()
+	update := codec.Build(256 + 64*len(derived) + len(data))
+	c.push(update, data, out.id)
+	c.addSums(update, len(data), derived)
+	out.markAt = c.setOnInsert(update, p)
+	out.update = update.Done()
 	return out
 }
 
