@@ -295,7 +295,7 @@ func missing(a, b any, unordered bool) string {
 			list = slices.Delete(list, same, same+1)
 		}
 	default:
-		if value.Compare(value.Of(a), value.Of(b)) != 0 {
+		if value.Compare(value.New(a), value.New(b)) != 0 {
 			return itself
 		}
 	}

@@ -216,7 +216,7 @@ func newCore(coll *mongo.Collection, opts *Options, useless ...string) (*core, e
 			return c, fault.Invalid("Options.%s: these counters have no use for it", option)
 		}
 	}
-	c.codec = codec.Of(coll, c.Registry, c.BSON)
+	c.codec = codec.New(coll, c.Registry, c.BSON)
 	err := config.Collections("coll", coll)
 	if err != nil {
 		return c, err
@@ -249,7 +249,7 @@ func (c *core) ensureIndexes(ctx context.Context, types ...reflect.Type) error {
 	if err := collation.Refuse(ctx, c.coll); err != nil {
 		return err
 	}
-	if err := c.codec.Agree(ctx, c.coll, types...); err != nil {
+	if err := c.codec.CheckClient(ctx, c.coll, types...); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, c.coll.Database(), c.indexes())

@@ -173,7 +173,7 @@ func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result 
 	ctx = comment.Call(ctx, "archive.Repair")
 	defer fault.In(&err, "archive.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	w, err := maintain.Of(work, 0)
+	w, err := maintain.Completed(work, 0)
 	if err != nil {
 		return result, err
 	}

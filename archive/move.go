@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -37,13 +38,13 @@ type way struct {
 
 // run moves the documents that filter, an argument with the name what, and work select.
 func (w *way) run(ctx context.Context, what string, filter any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	if codec.IsNone(filter) {
+	if isNone(filter) {
 		return result, fault.Invalid("%s: the filter is nil: use bson.D{} to select all documents", what)
 	}
 	if err := codec.CheckFilter(what, filter); err != nil {
 		return result, err
 	}
-	checked, err := maintain.Of(work, transfer.WholeBatch)
+	checked, err := maintain.Completed(work, transfer.WholeBatch)
 	if err != nil {
 		return result, err
 	}
@@ -54,6 +55,13 @@ func (w *way) run(ctx context.Context, what string, filter any, work *mongopatte
 	scan := maintain.Scan{Filter: expr.Op("$and", bson.A{filter}), Projection: expr.D("_id", 1, w.mark, 1),
 		Whole: true, BatchSize: transfer.WholeBatch}
 	return maintain.Run(ctx, w.from, work, scan, w.step)
+}
+
+// isNone reports whether a filter is nil, or a nil slice or map, which the client's BSON options encode as null or as
+// the empty document.
+func isNone(filter any) bool {
+	v := reflect.ValueOf(filter)
+	return !v.IsValid() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.IsNil()
 }
 
 // sources are the collections that documents leave, targets those where they arrive.

@@ -56,7 +56,7 @@ func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conve
 	ctx = comment.Call(ctx, "bucket.Adopt")
 	defer fault.In(&err, "bucket.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Frame.Adopt(ctx, scoped.On(src), work, b.core.begin, b.taking(convert))
+	return b.core.frame.Adopt(ctx, scoped.On(src), work, b.core.begin, b.taking(convert))
 }
 
 // Compare yields the differences between the source of an Adopt and the buckets. convert must be the one of
@@ -91,7 +91,7 @@ func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, con
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, c.opts.ArrayField+"."+v.Field)
 	}
-	return fault.Seq("bucket.Compare", c.Frame.Compare(ctx, scoped.On(src), work, comparison))
+	return fault.Seq("bucket.Compare", c.frame.Compare(ctx, scoped.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurement of a document to a batch.
@@ -112,12 +112,12 @@ func (b *Buckets[ID, M]) taking(convert func(doc bson.Raw) (ID, M, error)) func(
 // single is the convert of a document that is one measurement. Metadata needs its series as an ID.
 func (b *Buckets[ID, M]) single(doc bson.Raw) (series, m any, err error) {
 	c := b.core
-	raw, rest, err := c.Plain(doc, c.opts.IDField == "_id", new(M))
+	raw, rest, err := c.frame.Plain(doc, c.opts.IDField == "_id", new(M))
 	if err != nil || c.opts.Metadata == nil {
 		return raw, rest, err
 	}
-	if _, err := codec.DecodeGivenValue[ID](c.Codec, raw); err != nil {
-		return nil, nil, fmt.Errorf("the series in %q is not an ID: %w", c.SeriesField, err)
+	if _, err := codec.DecodeGivenValue[ID](c.frame.Codec, raw); err != nil {
+		return nil, nil, fmt.Errorf("the series in %q is not an ID: %w", c.frame.SeriesField, err)
 	}
 	return raw, rest, nil
 }
@@ -125,8 +125,8 @@ func (b *Buckets[ID, M]) single(doc bson.Raw) (series, m any, err error) {
 // summaries summarizes the series of a batch.
 func (c *arrays) summaries(b windows.Batch) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
-		for _, g := range b.(*batch).All {
-			out := windows.NewSummary(g.Series, len(c.opts.Values))
+		for _, g := range b.(*batch).groups.All {
+			out := windows.NewSummary(g.Place.Series, len(c.opts.Values))
 			for _, it := range g.Content.items {
 				out.Count, out.First, out.Last = out.Count+1, min(out.First, it.time), max(out.Last, it.time)
 				for i, n := range it.numbers {
@@ -171,12 +171,12 @@ func (c *arrays) target(ctx context.Context) windows.Summaries {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
 	of := func(op string, values any) bson.D { return expr.Op(op, expr.Op(op, values)) } // in each bucket, then over all of them
-	group := expr.D("_id", expr.Field(c.SeriesField), "count", expr.Op("$sum", expr.Op("$size", all)), "first", of("$min", times), "last", of("$max", times))
+	group := expr.D("_id", expr.Field(c.frame.SeriesField), "count", expr.Op("$sum", expr.Op("$size", all)), "first", of("$min", times), "last", of("$max", times))
 	for i, v := range c.opts.Values {
 		group = append(group, expr.Element(fmt.Sprint("v", i), of("$sum", derived{number: v.Field}.mapped(all, allDigits(at(v.Field))))))
 	}
 	docs := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.Coll).Aggregate(ctx, mongo.Pipeline{expr.Op("$group", group)}, options.Aggregate().SetAllowDiskUse(true))
+		return cursor.Primary(c.frame.Coll).Aggregate(ctx, mongo.Pipeline{expr.Op("$group", group)}, options.Aggregate().SetAllowDiskUse(true))
 	})
 	return func(yield func(*windows.Summary, error) bool) {
 		for doc, err := range docs {

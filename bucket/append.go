@@ -28,7 +28,7 @@ import (
 func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored bool, err error) {
 	ctx = comment.Call(ctx, "bucket.Append")
 	defer fault.In(&err, "bucket.Append")
-	one := &batch{arrays: b.core}
+	one := &batch{core: b.core}
 	if err := one.Add(series, m); err != nil {
 		return false, err
 	}
@@ -53,14 +53,14 @@ func (b *Buckets[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M],
 	ctx = comment.Call(ctx, "bucket.AppendMany")
 	defer fault.In(&err, "bucket.AppendMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Many(ctx, windows.Untyped(items, func(m M) any { return m }), work, b.core.begin)
+	return b.core.frame.Many(ctx, windows.Untyped(items, func(m M) any { return m }), work, b.core.begin)
 }
 
 // A batch holds encoded measurements by window, until they are stored.
 type batch struct {
-	*arrays
-	windows.Groups[waiting]
-	slab []timeseries.Number // for the next items
+	core   *arrays
+	groups windows.Groups[waiting]
+	slab   []timeseries.Number // for the next items
 }
 
 type group = windows.Group[waiting]
@@ -73,22 +73,22 @@ type waiting struct {
 	fullBelow int64 // buckets with a lower number are full
 }
 
-func (c *arrays) begin() windows.Batch { return &batch{arrays: c} }
+func (c *arrays) begin() windows.Batch { return &batch{core: c} }
 
-func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
+func (b *batch) Size() (count, bytes int) { return b.groups.Count, b.groups.Bytes }
 
 // Add encodes a measurement once and puts it into the group of its window.
 func (b *batch) Add(series, m any) error {
-	it, err := b.item(b, m)
+	it, err := b.core.item(b, m)
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
-	g, err := b.Find(&b.Frame, series, it.time)
+	g, err := b.groups.GroupOf(&b.core.frame, series, it.time)
 	if err != nil {
 		return err
 	}
 	if g.Content.items == nil {
-		if g.Content.created, err = b.Created(g.Place, series, b.opts.Metadata); err != nil {
+		if g.Content.created, err = b.core.frame.Created(g.Place, series, b.core.opts.Metadata); err != nil {
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func (b *batch) Add(series, m any) error {
 		return fault.Invalid("measurement: it has %d bytes with Metadata, more than fits into a document", size)
 	}
 	g.Content.items = append(g.Content.items, it)
-	b.Count, b.Bytes = b.Count+1, b.Bytes+len(it.raw.Value)
+	b.groups.Count, b.groups.Bytes = b.groups.Count+1, b.groups.Bytes+len(it.raw.Value)
 	return nil
 }
 
@@ -107,29 +107,29 @@ func (b *batch) Add(series, m any) error {
 func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
 	var groups []*group
-	for _, g := range b.All {
+	for _, g := range b.groups.All {
 		if clone := *g; g.Content.items != nil { // nil if its Metadata was refused
 			groups = append(groups, &clone)
 		}
 	}
 	for attempt := 0; ; attempt++ {
-		r.Skipped += int64(b.guessRooms(groups))
+		r.Skipped += int64(b.core.guessRooms(groups))
 		if txn.Running(ctx) || attempt > 0 {
-			dropped, err := b.lookUpRooms(ctx, groups)
+			dropped, err := b.core.lookUpRooms(ctx, groups)
 			r.Skipped += int64(dropped)
 			if err != nil {
 				return r, err
 			}
 		}
-		parts := b.cut(groups)
+		parts := b.core.cut(groups)
 		if len(parts) == 0 {
 			return r, nil
 		}
-		full, err := b.send(ctx, parts, &r)
+		full, err := b.core.send(ctx, parts, &r)
 		if err != nil || full == nil {
 			return r, err
 		}
-		if err := b.CheckRetry(ctx, attempt, full); err != nil {
+		if err := b.core.frame.CheckRetry(ctx, attempt, full); err != nil {
 			return r, err
 		}
 	}
@@ -144,14 +144,14 @@ func (c *arrays) send(ctx context.Context, parts []part, r *mongopatterns.Result
 	for i, p := range parts {
 		upserts[i] = windows.Upsert{Filter: c.roomFor(p), Update: c.update(p)}
 	}
-	outcomes, err := c.Send(ctx, upserts)
+	outcomes, err := c.frame.Send(ctx, upserts)
 	for i, o := range outcomes {
 		p, g := parts[i], parts[i].group
 		switch o.Fate {
 		case windows.Written:
 			r.Done += int64(len(p.items))
 			if !txn.Running(ctx) { // a transaction may be undone
-				c.known.Change(g.Key, func(r room) room { return r.later(p.after) })
+				c.known.Change(g.Place.Key, func(r room) room { return r.later(p.after) })
 			}
 		case windows.Unanswered:
 			r.Unknown += int64(len(p.items))
@@ -161,12 +161,12 @@ func (c *arrays) send(ctx context.Context, parts []part, r *mongopatterns.Result
 		case windows.TooLarge: // the bucket is full although the count allows more, also for other transactions
 			full = o.Err
 			g.Content.items = append(g.Content.items, p.items...)
-			g.Content.fullBelow = c.known.Change(g.Key, func(r room) room { return r.later(room{seq: p.after.seq + 1}) }).seq
+			g.Content.fullBelow = c.known.Change(g.Place.Key, func(r room) room { return r.later(room{seq: p.after.seq + 1}) }).seq
 		case windows.Unkeyed: // the collection is sharded by another key
 			err = cmp.Or(err, o.Err)
-			c.CountRefused(r, upserts[i].ID(), len(p.items), o.Err)
+			c.frame.CountRefused(r, upserts[i].ID(), len(p.items), o.Err)
 		case windows.Refused:
-			c.CountRefused(r, upserts[i].ID(), len(p.items), o.Err)
+			c.frame.CountRefused(r, upserts[i].ID(), len(p.items), o.Err)
 		}
 	}
 	return full, err

@@ -29,7 +29,7 @@ var _ mongopatterns.Checker = (*Buckets[string, bson.D])(nil)
 
 // arrays implements Buckets without its type parameters.
 type arrays struct {
-	windows.Frame
+	frame     windows.Frame
 	opts      Options
 	derived   []derived // the count, those of values, and the bytes
 	recounted bson.D    // sets them
@@ -52,26 +52,26 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 		o = *opts
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
-	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: scoped.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	c := &arrays{frame: windows.Frame{Pattern: "bucket", Coll: scoped.On(coll), Window: window, Codec: codec.New(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)}}
-	if err := c.Complete(o.settings()...); err != nil {
+	if err := c.frame.Complete(o.settings()...); err != nil {
 		return nil, err
 	}
-	if err := windows.CheckFields[M](c.Codec, o.Values, "Options.TimeField", o.TimeField, "Options.IDField", o.IDField); err != nil {
+	if err := windows.CheckFields[M](c.frame.Codec, o.Values, "Options.TimeField", o.TimeField, "Options.IDField", o.IDField); err != nil {
 		return nil, err
 	}
 	if metadata := o.Metadata; metadata != nil {
 		o.Metadata = func(series any, start time.Time) bson.D {
 			if raw, ok := series.(bson.RawValue); ok { // from Adopt, which has seen that it is an ID
-				if id, err := codec.DecodeValue[ID](c.Codec, raw); err == nil {
+				if id, err := codec.DecodeValue[ID](c.frame.Codec, raw); err == nil {
 					series = id
 				}
 			}
 			return metadata(series, start)
 		}
 	}
-	c.opts, c.Guards = o, []string{o.CountField}
-	c.SeriesField, c.StartField, c.EndField = o.SeriesField, o.StartField, o.EndField
+	c.opts, c.frame.Guards = o, []string{o.CountField}
+	c.frame.SeriesField, c.frame.StartField, c.frame.EndField = o.SeriesField, o.StartField, o.EndField
 	c.derive()
 	return &Buckets[ID, M]{c}, nil
 }
@@ -80,13 +80,13 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 // the unique {series: 1, start: 1, "measurements.id": 1}, restricted to buckets that hold an ID.
 func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	c := b.core
-	models := []mongo.IndexModel{{Keys: c.Keys()}}
+	models := []mongo.IndexModel{{Keys: c.frame.Keys()}}
 	if c.opts.IDField != "" {
 		holds := expr.D(c.idPath(), expr.Op("$exists", true))
-		models = append(models, mongo.IndexModel{Keys: append(c.Keys(), expr.Element(c.idPath(), 1)),
+		models = append(models, mongo.IndexModel{Keys: append(c.frame.Keys(), expr.Element(c.idPath(), 1)),
 			Options: options.Index().SetUnique(true).SetPartialFilterExpression(holds)})
 	}
-	return map[string][]mongo.IndexModel{c.Coll.Name(): models}
+	return map[string][]mongo.IndexModel{c.frame.Coll.Name(): models}
 }
 
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
@@ -98,25 +98,25 @@ func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 func (b *Buckets[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "bucket.EnsureIndexes")
 	defer fault.In(&err, "bucket.EnsureIndexes")
-	if err := collation.Refuse(ctx, b.core.Coll); err != nil {
+	if err := collation.Refuse(ctx, b.core.frame.Coll); err != nil {
 		return err
 	}
-	if err := b.core.Codec.Agree(ctx, b.core.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
+	if err := b.core.frame.Codec.CheckClient(ctx, b.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
-	return indexes.EnsureAll(ctx, b.core.Coll.Database(), b.Indexes())
+	return indexes.EnsureAll(ctx, b.core.frame.Coll.Database(), b.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}. The filter of every write of one
 // document contains it.
 func (b *Buckets[ID, M]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{b.core.Coll.Name(): b.core.Keys()}
+	return map[string]bson.D{b.core.frame.Coll.Name(): b.core.frame.Keys()}
 }
 
 // Filter selects the bucket documents that can hold measurements of series at or after from and before to.
 // A zero time sets no limit. It uses the index {series, start}.
 func (b *Buckets[ID, M]) Filter(series ID, from, to time.Time) bson.D {
-	return b.core.RangeFilter(series, from, to)
+	return b.core.frame.RangeFilter(series, from, to)
 }
 
 func (c *arrays) idPath() string { return c.opts.ArrayField + "." + c.opts.IDField }
@@ -129,7 +129,7 @@ func at(path string) string { return expr.Var("m." + path) }
 
 // fields is a projection of series, start and those of names that are not empty.
 func (c *arrays) fields(names ...string) bson.D {
-	out := c.Keys()
+	out := c.frame.Keys()
 	for _, name := range names {
 		if name != "" {
 			out = append(out, expr.Element(name, 1))

@@ -62,7 +62,7 @@ func (b *Buckets[ID, M]) DeleteByID(ctx context.Context, series ID, at time.Time
 	if c.opts.IDField == "" {
 		return fault.Invalid("Options.IDField: it must be set")
 	}
-	raw, err := c.Codec.Compared(id)
+	raw, err := c.frame.Codec.Compared(id)
 	if err != nil {
 		return fmt.Errorf("id: %w", err)
 	}
@@ -75,7 +75,7 @@ func (b *Buckets[ID, M]) DeleteByID(ctx context.Context, series ID, at time.Time
 // edit replaces the first measurement whose path equals key by by, or removes it if by is zero, and
 // recomputes the aggregates of its bucket in the same write.
 func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path string, key, by bson.RawValue) error {
-	p, err := c.Place(series, moment)
+	p, err := c.frame.Place(series, moment)
 	if err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path st
 	found := expr.Op("$indexOfArray", expr.Map(all, "m", at(path)), expr.Literal(key))
 	changed := expr.Let("found", found, expr.Map(indices, "i", element))
 	// The condition on the path uses an index, and is also met by an array that has the key as an element.
-	filter := append(c.PlaceFilter(p), expr.Element(c.opts.ArrayField+"."+path, value.Equal(key)),
+	filter := append(c.frame.PlaceFilter(p), expr.Element(c.opts.ArrayField+"."+path, value.Equal(key)),
 		expr.Element("$expr", expr.Op("$gte", found, 0)))
-	result, err := fault.One(c.Coll.UpdateOne(ctx, filter,
+	result, err := fault.One(c.frame.Coll.UpdateOne(ctx, filter,
 		mongo.Pipeline{expr.Op("$set", expr.D(c.opts.ArrayField, changed)), expr.Op("$set", c.recounted)}))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound

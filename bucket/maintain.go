@@ -23,7 +23,7 @@ import (
 // compared them with its fields.
 func (b *Buckets[ID, M]) measured() (paths []string) {
 	c := b.core
-	if !windows.AnyField[M](c.Codec) {
+	if !windows.AnyField[M](c.frame.Codec) {
 		return nil
 	}
 	for _, v := range c.opts.Values {
@@ -53,7 +53,7 @@ func (b *Buckets[ID, M]) measured() (paths []string) {
 // by _id.
 func (b *Buckets[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "bucket.Check")
-	return fault.Seq("bucket.Check", b.core.Problems(ctx, work, b.core.scan(), b.core.audit, b.measured()...))
+	return fault.Seq("bucket.Check", b.core.frame.Problems(ctx, work, b.core.scan(), b.core.audit, b.measured()...))
 }
 
 // Repair computes again the aggregates that Check finds wrong, in one write for each bucket, so that no
@@ -64,14 +64,14 @@ func (b *Buckets[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (
 	ctx = comment.Call(ctx, "bucket.Repair")
 	defer fault.In(&err, "bucket.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Repair(ctx, work, b.core.scan(), b.core.audit)
+	return b.core.frame.Repair(ctx, work, b.core.scan(), b.core.audit)
 }
 
 // scan computes on the server the aggregates that a bucket should hold, beside those that it holds.
 func (c *arrays) scan() maintain.Scan {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
-	out := append(c.fields(c.EndField), expr.D(
+	out := append(c.fields(c.frame.EndField), expr.D(
 		"~from", expr.Op("$min", times), "~to", expr.Op("$max", times), "~timed", expr.Op("$size", times),
 		"~other", expr.Cond(expr.Op("$isArray", c.array()), "$$REMOVE", expr.Field(c.opts.ArrayField)),
 	)...)
@@ -94,7 +94,7 @@ func (c *arrays) scan() maintain.Scan {
 // audit compares the stored aggregates of a bucket with those that scan computed.
 func (c *arrays) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 	var none bson.RawValue
-	start, end, ends, dated := c.Span(doc, report)
+	start, end, ends, dated := c.frame.Span(doc, report)
 	if other := doc.Lookup("~other"); other.Type != 0 {
 		report(mongopatterns.Malformed, c.opts.ArrayField, other, none, "")
 		return mongo.Pipeline{expr.Op("$set", ends)}
@@ -157,5 +157,5 @@ func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *
 	ctx = comment.Call(ctx, "bucket.Archive")
 	defer fault.In(&err, "bucket.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Archive(ctx, before, scoped.On(target), work, windows.Insert)
+	return b.core.frame.Archive(ctx, before, scoped.On(target), work, windows.Insert)
 }

@@ -22,10 +22,10 @@ type item struct {
 // item encodes a measurement and extracts its time, ID and numbers. It refuses a measurement that cannot be
 // stored.
 func (c *arrays) item(b *batch, m any) (it item, err error) {
-	if err := c.CheckTimeOf(m, c.opts.TimeField); err != nil {
+	if err := c.frame.CheckTimeOf(m, c.opts.TimeField); err != nil {
 		return it, err
 	}
-	raw, err := c.Codec.Stored(m, c.opts.IDField)
+	raw, err := c.frame.Codec.Stored(m, c.opts.IDField)
 	if err != nil {
 		return it, err
 	}
@@ -42,7 +42,7 @@ func (c *arrays) item(b *batch, m any) (it item, err error) {
 	}
 	n := len(c.opts.Values)
 	if len(b.slab) < n {
-		b.slab = make([]timeseries.Number, n*min(b.Count+1, 1000))
+		b.slab = make([]timeseries.Number, n*min(b.groups.Count+1, 1000))
 	}
 	it.numbers, b.slab = b.slab[:n], b.slab[n:]
 	for i, v := range c.opts.Values {

@@ -53,7 +53,7 @@ func (c *arrays) cut(groups []*group) (parts []part) {
 // roomFor selects the bucket of a part if it has room and does not hold any of the items yet. The server
 // uses the equality on _id, so no hint is needed.
 func (c *arrays) roomFor(p part) bson.Raw {
-	filter := c.NumberFilter(p.group.Place, p.after.seq, true)
+	filter := c.frame.SeqFilter(p.group.Place, p.after.seq, true)
 	limit := func(field string, n int64) {
 		filter.Open(field)
 		filter.Int("$lte", n)

@@ -39,7 +39,7 @@ import (
 func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	ctx = comment.Call(ctx, "bucket.Range")
 	c := b.core
-	return fault.Seq("bucket.Range", windows.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
+	return fault.Seq("bucket.Range", windows.InOrder(&c.frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
 }
 
 // Latest returns the measurement of series with the latest time, or ErrNotFound if the series is empty.
@@ -49,34 +49,35 @@ func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Tim
 func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) {
 	ctx = comment.Call(ctx, "bucket.Latest")
 	defer fault.In(&err, "bucket.Latest")
-	if _, err := b.core.SeriesOf(series); err != nil {
+	if _, err := b.core.frame.SeriesOf(series); err != nil {
 		return m, err
 	}
 	var doc bson.Raw
 	if txn.Running(ctx) { // a router refuses the $lookup of the pipeline in one
 		doc, err = b.core.latest(ctx, series)
 	} else {
-		doc, err = windows.First(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
+		doc, err = windows.First(pipe(ctx, b.core.frame.Coll, b.LatestPipeline(series)))
 	}
 	if err != nil {
 		return m, err
 	}
-	return m, b.core.Codec.Decode(doc, &m)
+	err = b.core.frame.Codec.Decode(doc, &m)
+	return m, err
 }
 
 // latest returns the result of LatestPipeline by plain finds.
 //
 // Cost: 2 round trips.
 func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error) {
-	all := c.RangeFilter(series, time.Time{}, time.Time{})
-	newest, err := windows.First(cursor.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
-		options.Find().SetSort(expr.D(c.StartField, -1)).SetLimit(1).SetProjection(expr.D(c.StartField, 1))))
+	all := c.frame.RangeFilter(series, time.Time{}, time.Time{})
+	newest, err := windows.First(cursor.Find(ctx, c.frame.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
+		options.Find().SetSort(expr.D(c.frame.StartField, -1)).SetLimit(1).SetProjection(expr.D(c.frame.StartField, 1))))
 	if err != nil {
 		return nil, err
 	}
-	start := value.Lookup(newest, c.StartField)
+	start := value.Lookup(newest, c.frame.StartField)
 	var last windows.Entry
-	for doc, err := range cursor.Find(ctx, c.Coll, append(all, expr.Element(c.StartField, start)),
+	for doc, err := range cursor.Find(ctx, c.frame.Coll, append(all, expr.Element(c.frame.StartField, start)),
 		options.Find().SetProjection(expr.D(c.opts.ArrayField, 1))) {
 		if err != nil {
 			return nil, err
@@ -103,12 +104,12 @@ func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error)
 func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 	// The newest bucket that is not empty names the window; the measurement can be in any bucket of it.
 	c := b.core
-	all := c.RangeFilter(series, time.Time{}, time.Time{})
+	all := c.frame.RangeFilter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
 		expr.Op("$match", append(all, expr.Element(c.opts.CountField, expr.Op("$gt", 0)))),
-		expr.Op("$sort", expr.D(c.StartField, -1)),
+		expr.Op("$sort", expr.D(c.frame.StartField, -1)),
 		expr.Op("$limit", 1),
-		expr.Op("$lookup", expr.D("from", c.Coll.Name(), "as", "b", "localField", c.StartField, "foreignField", c.StartField,
+		expr.Op("$lookup", expr.D("from", c.frame.Coll.Name(), "as", "b", "localField", c.frame.StartField, "foreignField", c.frame.StartField,
 			"pipeline", mongo.Pipeline{
 				expr.Op("$match", all),
 				expr.Op("$project", expr.D("m", expr.Field(c.opts.ArrayField))),
@@ -134,7 +135,7 @@ func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n 
 	if err != nil {
 		return nil, err
 	}
-	return codec.DecodeValue[[]M](c.Codec, doc.Lookup("v"))
+	return codec.DecodeValue[[]M](c.frame.Codec, doc.Lookup("v"))
 }
 
 // CountBuckets returns the number of buckets in the window that holds at.
@@ -150,31 +151,31 @@ func (b *Buckets[ID, M]) CountBuckets(ctx context.Context, series ID, at time.Ti
 	if err != nil {
 		return 0, err
 	}
-	n, _ = windows.Number(newest)
+	n, _ = windows.SeqOf(newest)
 	return n + 1, nil
 }
 
 // bucket reads the given fields of bucket n of a window; a negative n counts from the end.
 func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, fields bson.D) (bson.Raw, error) {
-	raw, err := c.SeriesOf(series)
+	raw, err := c.frame.SeriesOf(series)
 	if err == nil && !at.IsZero() { // which ByCount accepts
 		err = windows.CheckTime(at)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p := c.At(raw, at.UnixMilli())
-	filter, skip := append(expr.D("_id", c.ID(p, n)), c.PlaceFilter(p)...), int64(0)
+	p := c.frame.PlaceAt(raw, at.UnixMilli())
+	filter, skip := append(expr.D("_id", c.frame.ID(p, n)), c.frame.PlaceFilter(p)...), int64(0)
 	if n < 0 {
-		filter, skip = c.PlaceFilterFrom(p, 0), -n-1
+		filter, skip = c.frame.PlaceFilterFrom(p, 0), -n-1
 	}
-	return windows.First(cursor.Find(ctx, c.Coll, filter, options.Find().SetSort(expr.D("_id", -1)).SetSkip(skip).
+	return windows.First(cursor.Find(ctx, c.frame.Coll, filter, options.Find().SetSort(expr.D("_id", -1)).SetSkip(skip).
 		SetLimit(1).SetProjection(fields)))
 }
 
 // buckets reads the buckets of a range in the order of their start.
 func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
-	if _, err := c.SeriesOf(series); err != nil {
+	if _, err := c.frame.SeriesOf(series); err != nil {
 		return fault.Stop[bson.Raw](err)
 	}
 	measurements, field := any(1), expr.Field(c.opts.ArrayField)
@@ -182,9 +183,9 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 		// A field that is not an array is kept, for the error that names the bucket.
 		measurements = expr.Cond(expr.Op("$isArray", field), cut, field)
 	}
-	filter, sort := c.RangeFilter(series, from, to), expr.D(c.StartField, 1)
-	fields := expr.D(c.StartField, 1, c.opts.ArrayField, measurements)
-	return cursor.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
+	filter, sort := c.frame.RangeFilter(series, from, to), expr.D(c.frame.StartField, 1)
+	fields := expr.D(c.frame.StartField, 1, c.opts.ArrayField, measurements)
+	return cursor.Find(ctx, c.frame.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
 }
 
 // pipe reads the result of a pipeline. Its documents stay valid.
@@ -200,11 +201,11 @@ func (c *arrays) inside(from, to time.Time, whole any) any {
 	limits := windows.Between(windows.Limits(from, to))
 	for _, limit := range limits {
 		ms := limit.Value.(bson.DateTime)
-		if start, _ := c.Bounds(int64(ms)); start != int64(ms) {
+		if start, _ := c.frame.Bounds(int64(ms)); start != int64(ms) {
 			if limit.Key == "$lt" {
 				ms = bson.DateTime(start)
 			}
-			within = append(within, expr.Op(limit.Key, expr.Field(c.StartField), ms))
+			within = append(within, expr.Op(limit.Key, expr.Field(c.frame.StartField), ms))
 		}
 	}
 	if within == nil {
@@ -227,7 +228,7 @@ func (c *arrays) entries(doc bson.Raw) (out []windows.Entry, err error) {
 	}
 	items, err := list.Values()
 	out = make([]windows.Entry, 0, len(items))
-	seq, _ := windows.Number(doc)
+	seq, _ := windows.SeqOf(doc)
 	for _, item := range items {
 		e := windows.Entry{Time: math.MinInt64, Seq: seq, Raw: item} // for a measurement without a time, which this package does not write
 		m, _ := item.DocumentOK()
@@ -265,11 +266,11 @@ func (b *Buckets[ID, M]) AggregateWindows(ctx context.Context, series ID, from, 
 }
 
 func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[timeseries.WindowStats, error] {
-	if _, err := c.SeriesOf(series); err != nil {
+	if _, err := c.frame.SeriesOf(series); err != nil {
 		return fault.Stop[timeseries.WindowStats](err)
 	}
 	return func(yield func(timeseries.WindowStats, error) bool) {
-		for doc, err := range pipe(ctx, c.Coll, pipeline) {
+		for doc, err := range pipe(ctx, c.frame.Coll, pipeline) {
 			ms, _ := doc.Lookup("_id").DateTimeOK()
 			if !yield(timeseries.WindowStats{Start: time.UnixMilli(ms).UTC(), Stats: c.stats(doc)}, err) {
 				return
@@ -294,7 +295,7 @@ func (b *Buckets[ID, M]) AggregateWindowsPipeline(series ID, from, to time.Time)
 // partials are stages that give the aggregates of each bucket at their paths, over its measurements in the
 // range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
-	pipeline := mongo.Pipeline{expr.Op("$match", c.RangeFilter(series, from, to))}
+	pipeline := mongo.Pipeline{expr.Op("$match", c.frame.RangeFilter(series, from, to))}
 	if cut := c.inside(from, to, nil); cut != nil {
 		pipeline = append(pipeline, expr.Op("$set", expr.D("~cut", cut)), expr.Op("$set", c.recut))
 	}
@@ -366,7 +367,7 @@ func (c *arrays) derive() {
 		total = append(total, expr.Element(d.name, expr.D(d.op, field)))
 	}
 	c.recut, c.total = expr.Fixed(recut), expr.Fixed(total)
-	total[0].Value = expr.Field(c.StartField)
+	total[0].Value = expr.Field(c.frame.StartField)
 	c.totals = expr.Fixed(total)
 	// Only documents have a size.
 	size := expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0)

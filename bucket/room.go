@@ -31,7 +31,7 @@ func (r room) later(o room) room {
 // that come twice, and returns their number.
 func (c *arrays) guessRooms(groups []*group) (dropped int) {
 	for _, g := range groups {
-		g.Content.room = c.known.Change(g.Key, func(r room) room { return r.later(room{seq: g.Content.fullBelow}) })
+		g.Content.room = c.known.Change(g.Place.Key, func(r room) room { return r.later(room{seq: g.Content.fullBelow}) })
 		if c.opts.IDField != "" {
 			dropped += dropHeld(g, map[string]bool{})
 		}
@@ -47,7 +47,7 @@ func (c *arrays) lookUpRooms(ctx context.Context, groups []*group) (dropped int,
 	byKey, all := map[string]*group{}, []*group(nil)
 	for _, g := range groups {
 		if len(g.Content.items) > 0 {
-			byKey[g.Key], all = g, append(all, g)
+			byKey[g.Place.Key], all = g, append(all, g)
 			g.Content.room = room{seq: g.Content.room.seq}
 		}
 	}
@@ -58,7 +58,7 @@ func (c *arrays) lookUpRooms(ctx context.Context, groups []*group) (dropped int,
 		if err != nil {
 			return dropped, err
 		}
-		if g := byKey[c.KeyOf(doc)]; g != nil {
+		if g := byKey[c.frame.KeyOf(doc)]; g != nil {
 			dropped += c.note(g, doc)
 		}
 	}
@@ -72,7 +72,7 @@ func (c *arrays) lookUpRooms(ctx context.Context, groups []*group) (dropped int,
 func (c *arrays) readBuckets(ctx context.Context, groups []*group) iter.Seq2[bson.Raw, error] {
 	var wanted, all bson.A
 	for _, g := range groups {
-		wanted = append(wanted, c.PlaceFilterFrom(g.Place, g.Content.room.seq))
+		wanted = append(wanted, c.frame.PlaceFilterFrom(g.Place, g.Content.room.seq))
 		if c.opts.IDField == "" {
 			continue
 		}
@@ -80,7 +80,7 @@ func (c *arrays) readBuckets(ctx context.Context, groups []*group) iter.Seq2[bso
 		for _, it := range g.Content.items {
 			ids = append(ids, it.id)
 		}
-		wanted = append(wanted, append(c.PlaceFilter(g.Place), expr.Element(c.idPath(), expr.Op("$in", ids))))
+		wanted = append(wanted, append(c.frame.PlaceFilter(g.Place), expr.Element(c.idPath(), expr.Op("$in", ids))))
 		all = append(all, ids...)
 	}
 	fields, opts := c.fields(c.opts.CountField, c.opts.BytesField), options.Find().SetBatchSize(1<<20)
@@ -90,7 +90,7 @@ func (c *arrays) readBuckets(ctx context.Context, groups []*group) iter.Seq2[bso
 	} else if len(wanted) == 1 {
 		opts.SetSort(expr.D("_id", -1)).SetLimit(1)
 	}
-	return cursor.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields))
+	return cursor.Find(ctx, cursor.Primary(c.frame.Coll), expr.Op("$or", wanted), opts.SetProjection(fields))
 }
 
 // note takes a bucket of a group's window into account. It removes the items that the bucket holds and returns their
@@ -105,7 +105,7 @@ func (c *arrays) note(g *group, doc bson.Raw) (dropped int) {
 		dropped = dropHeld(g, held)
 	}
 	// This package did not make a bucket without a number.
-	if seq, ok := windows.Number(doc); ok && seq >= g.Content.room.seq {
+	if seq, ok := windows.SeqOf(doc); ok && seq >= g.Content.room.seq {
 		g.Content.room = c.roomIn(seq, doc)
 	}
 	return dropped

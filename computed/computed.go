@@ -110,7 +110,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 	if opts != nil {
 		inner.Options = *opts
 	}
-	inner.codec, inner.Scope = codec.Of(sources, inner.Registry, inner.BSON), slices.Clone(inner.Scope)
+	inner.codec, inner.Scope = codec.New(sources, inner.Registry, inner.BSON), slices.Clone(inner.Scope)
 	settings := append(config.Scope(inner.Scope),
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
@@ -209,7 +209,7 @@ func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err erro
 	if err := collation.Refuse(ctx, c.core.sources, c.core.targets); err != nil {
 		return err
 	}
-	if err := c.core.codec.Agree(ctx, c.core.sources, reflect.TypeFor[SourceID](), reflect.TypeFor[ID]()); err != nil {
+	if err := c.core.codec.CheckClient(ctx, c.core.sources, reflect.TypeFor[SourceID](), reflect.TypeFor[ID]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())
@@ -282,7 +282,8 @@ func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.
 	if err != nil {
 		return out, err
 	}
-	return out, c.core.get(ctx, key, maxAge, &out)
+	err = c.core.get(ctx, key, maxAge, &out)
+	return out, err
 }
 
 // Refresh computes these targets now. Result.Done counts those written, Skipped those that do not
@@ -301,7 +302,8 @@ func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) 
 	if err != nil || len(all) == 0 {
 		return result, err
 	}
-	return result, c.core.refreshEach(ctx, distinct(all), false, &result)
+	err = c.core.refreshEach(ctx, distinct(all), false, &result)
+	return result, err
 }
 
 // RefreshAll computes all targets, for jobs on an interval. It is safe while others write.

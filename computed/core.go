@@ -710,7 +710,7 @@ const aside = "set aside"
 // drain counts an attempt when it takes a target, not when it fails, so that a computation that
 // kills its process counts too.
 func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	w, err := maintain.Of(work, 0)
+	w, err := maintain.Completed(work, 0)
 	if err != nil {
 		return result, err
 	}

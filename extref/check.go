@@ -124,7 +124,7 @@ func (r *Source[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 }
 
 func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	w, err := maintain.Of(work, 0)
+	w, err := maintain.Completed(work, 0)
 	if err != nil {
 		return result, err
 	}
@@ -175,7 +175,7 @@ type batch struct {
 
 // examine yields the batches of all targets, for the sources that work selects.
 func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[batch, error] {
-	w, err := maintain.Of(work, 0)
+	w, err := maintain.Completed(work, 0)
 	if err != nil {
 		return fault.Stop[batch](err)
 	}

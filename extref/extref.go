@@ -169,7 +169,7 @@ func (r *Source[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := r.core.ready(ctx, nil); err != nil {
 		return err
 	}
-	if err := r.core.codec.Agree(ctx, r.core.source, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
+	if err := r.core.codec.CheckClient(ctx, r.core.source, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, r.core.source.Database(), r.core.indexes())

@@ -132,7 +132,7 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	if err != nil {
 		return nil, err
 	}
-	c.codec = codec.Of(source, o.Registry, o.BSON)
+	c.codec = codec.New(source, o.Registry, o.BSON)
 	of, err := scope.New(c.codec, o.Scope)
 	if err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func (r *Source[ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (re
 }
 
 func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	w, err := maintain.Of(work, 0)
+	w, err := maintain.Completed(work, 0)
 	if err != nil {
 		return result, err
 	}

@@ -44,7 +44,7 @@ func (r *Source[ID, T]) Propagate(ctx context.Context, id ID, work *mongopattern
 	if err != nil {
 		return result, err
 	}
-	w, err := maintain.Of(work, 0)
+	w, err := maintain.Completed(work, 0)
 	if err != nil {
 		return result, err
 	}

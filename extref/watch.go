@@ -113,7 +113,7 @@ func (c *core) watch(ctx context.Context, tokens *scoped.Collection, opts *Watch
 		return fault.Invalid("WatchOptions.MaxAwait: it must not be negative")
 	}
 	w.o.Name = cmp.Or(w.o.Name, c.source.Scope().Label(c.source.Database().Name()+"."+c.source.Name()))
-	w.work, _ = maintain.Of(nil, 0)
+	w.work, _ = maintain.Completed(nil, 0)
 	defer func() { err = fault.Unknown(err) }() // changes may have been applied
 	for {
 		err := w.attempt(ctx)

@@ -83,7 +83,7 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], w
 	defer fault.In(&err, "outlier.AddMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	defer maintain.Unstored(&err, &result)
-	w, err := maintain.OfItems(work, maxElements, false)
+	w, err := maintain.CompletedItems(work, maxElements, false)
 	if err != nil || elements == nil {
 		return result, err
 	}

@@ -274,7 +274,7 @@ func (c *core) run(ctx context.Context, work *mongopatterns.Work, parents, overf
 	if err != nil || work != nil && work.Filter != nil {
 		return result, err
 	}
-	rest, _ := maintain.Of(work, 0)
+	rest, _ := maintain.Completed(work, 0)
 	progress := rest.Progress
 	rest.Progress = func(more mongopatterns.Result) {
 		all := result

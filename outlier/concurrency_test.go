@@ -33,7 +33,7 @@ func TestAddBesideABusyLine(t *testing.T) {
 	parents := db.Collection("parents")
 	insert(t, parents, bson.D{{Key: "_id", Value: 1}})
 	add(t, lists, 1, 1, 2, 3, 4)
-	document := []turn.Document{{Client: db.Client(), Name: db.Name() + "." + parents.Name() + " " + value.Key(value.Of(1))}}
+	document := []turn.Document{{Client: db.Client(), Name: db.Name() + "." + parents.Name() + " " + value.Key(value.New(1))}}
 	ctx, stop := context.WithCancel(t.Context())
 	var line sync.WaitGroup
 	for range 4 {

@@ -74,7 +74,7 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[I
 	if err != nil {
 		return nil, err
 	}
-	c := codec.Of(coll, o.Registry, o.BSON)
+	c := codec.New(coll, o.Registry, o.BSON)
 	of, err := scope.New(c, o.Scope)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := l.c.ready(ctx, nil); err != nil {
 		return err
 	}
-	if err := l.c.codec.Agree(ctx, l.c.coll, reflect.TypeFor[ID](), reflect.TypeFor[E]()); err != nil {
+	if err := l.c.codec.CheckClient(ctx, l.c.coll, reflect.TypeFor[ID](), reflect.TypeFor[E]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, l.c.coll.Database(), l.Indexes())

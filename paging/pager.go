@@ -93,7 +93,7 @@ func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (p *Pager[T]
 }
 
 func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
-	p := &core{coll: scoped.On(coll), opts: opts, codec: codec.Of(coll, opts.Registry, opts.BSON)}
+	p := &core{coll: scoped.On(coll), opts: opts, codec: codec.New(coll, opts.Registry, opts.BSON)}
 	if err := config.Collections("collection", coll); err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func indexName(keys bson.D, collation options.Collation) string {
 func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "paging.EnsureIndexes")
 	defer fault.In(&err, "paging.EnsureIndexes")
-	if err := p.core.codec.Agree(ctx, p.core.coll, reflect.TypeFor[T]()); err != nil {
+	if err := p.core.codec.CheckClient(ctx, p.core.coll, reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	if p.core.scope.CheckCollation() != nil {

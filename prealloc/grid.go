@@ -152,7 +152,7 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 		c.Options = *opts
 	}
 	c.Scope = slices.Clone(c.Scope)
-	c.codec = codec.Of(coll, c.Registry, c.BSON)
+	c.codec = codec.New(coll, c.Registry, c.BSON)
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := collation.Refuse(ctx, g.core.coll); err != nil {
 		return err
 	}
-	return g.core.codec.Agree(ctx, g.core.coll, reflect.TypeFor[ID](), reflect.TypeFor[H]())
+	return g.core.codec.CheckClient(ctx, g.core.coll, reflect.TypeFor[ID](), reflect.TypeFor[H]())
 }
 
 // ShardKey returns the recommended shard key, which is the scope and then _id, by collection name.

@@ -66,8 +66,8 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 		o = *opts
 	}
 	c := &core{}
-	if o.Registry != nil || slices.ContainsFunc(ids, func(id ID) bool { return !value.Fixed(id) }) {
-		c.codec = codec.Of(coll, o.Registry, nil)
+	if o.Registry != nil || slices.ContainsFunc(ids, func(id ID) bool { return !value.Cacheable(id) }) {
+		c.codec = codec.New(coll, o.Registry, nil)
 	}
 	raw, err := encoded(c, ids)
 	if err != nil {
@@ -78,7 +78,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 		if err := config.Apply(config.Scope(slices.Clone(o.Scope))...); err != nil {
 			return joined, err
 		}
-		of, err := scope.New(codec.Of(coll, o.Registry, nil), o.Scope)
+		of, err := scope.New(codec.New(coll, o.Registry, nil), o.Scope)
 		if err != nil {
 			return joined, err
 		}

@@ -98,7 +98,7 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	c.codec = codec.Of(parents, c.opts.Registry, c.opts.BSON)
+	c.codec = codec.New(parents, c.opts.Registry, c.opts.BSON)
 	if c.scope, err = scope.New(c.codec, c.opts.Scope); err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err
 	if err := collation.Refuse(ctx, r.core.collections()...); err != nil {
 		return err
 	}
-	if err := r.core.codec.Agree(ctx, r.core.parents, reflect.TypeFor[ParentID](), reflect.TypeFor[ChildID](), reflect.TypeFor[T]()); err != nil {
+	if err := r.core.codec.CheckClient(ctx, r.core.parents, reflect.TypeFor[ParentID](), reflect.TypeFor[ChildID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.Indexes())

@@ -54,7 +54,7 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 	if to < c.first || to > c.newest() {
 		return mongopatterns.Result{}, fault.Invalid("to: the version %d is not between %d and %d", to, c.first, c.newest())
 	}
-	if _, err := maintain.Of(work, 0); err != nil {
+	if _, err := maintain.Completed(work, 0); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	if err := collation.Refuse(ctx, c.coll, c.leases); err != nil {

@@ -80,7 +80,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 		c.Options = *opts
 	}
 	c.Scope = slices.Clone(c.Scope)
-	c.codec = codec.Of(coll, c.Registry, c.BSON)
+	c.codec = codec.New(coll, c.Registry, c.BSON)
 	c.BSON = c.codec.BSON // for the steps
 	if c.chain, err = newChain(steps, &c.Options); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := collation.Refuse(ctx, v.core.coll, v.core.leases); err != nil {
 		return err
 	}
-	if err := v.core.codec.Agree(ctx, v.core.coll, reflect.TypeFor[T]()); err != nil {
+	if err := v.core.codec.CheckClient(ctx, v.core.coll, reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, v.core.coll.Database(), v.Indexes())

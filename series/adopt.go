@@ -53,7 +53,7 @@ func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 	ctx = comment.Call(ctx, "series.Adopt")
 	defer fault.In(&err, "series.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Adopt(ctx, scoped.On(src), work, s.core.begin, s.taking(convert))
+	return s.core.frame.Adopt(ctx, scoped.On(src), work, s.core.begin, s.taking(convert))
 }
 
 // Compare yields the differences between the source of an Adopt and the measurements here. convert must be
@@ -86,7 +86,7 @@ func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, conv
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, v.Field)
 	}
-	return fault.Seq("series.Compare", c.Frame.Compare(ctx, scoped.On(src), work, comparison))
+	return fault.Seq("series.Compare", c.frame.Compare(ctx, scoped.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurements of a document to a batch.
@@ -94,7 +94,7 @@ func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func
 	c := s.core
 	return func(b windows.Batch, doc bson.Raw) error {
 		if convert == nil {
-			series, m, err := c.Plain(doc, false, new(M))
+			series, m, err := c.frame.Plain(doc, false, new(M))
 			if err != nil {
 				return err
 			}
@@ -106,7 +106,7 @@ func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func
 		}
 		for _, b := range []windows.Batch{c.begin(), b} { // a document is adopted as a whole or not at all
 			for i := range all {
-				if err := b.Add(series, c.measurement(&all[i])); err != nil {
+				if err := b.Add(series, &all[i]); err != nil {
 					return fmt.Errorf("measurement %d: %w", i, err)
 				}
 			}
@@ -116,11 +116,11 @@ func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func
 }
 
 // summaries summarizes the series of a batch.
-func (c *store) summaries(b windows.Batch) windows.Summaries {
+func (c *core) summaries(b windows.Batch) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
-		for _, g := range b.(*batch).All {
+		for _, g := range b.(*batch).groups.All {
 			for _, t := range g.Content.tables {
-				if !yield(c.summary(g.Series, t), nil) {
+				if !yield(c.summary(g.Place.Series, t), nil) {
 					return
 				}
 			}
@@ -129,14 +129,14 @@ func (c *store) summaries(b windows.Batch) windows.Summaries {
 }
 
 // target summarizes the series of the collection.
-func (c *store) target(ctx context.Context) windows.Summaries {
+func (c *core) target(ctx context.Context) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
-		w, err := maintain.Of(nil, transfer.WholeBatch)
+		w, err := maintain.Completed(nil, transfer.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for doc, err := range maintain.Docs(ctx, c.Coll, w, maintain.Scan{}) {
+		for doc, err := range maintain.Docs(ctx, c.frame.Coll, w, maintain.Scan{}) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -146,14 +146,14 @@ func (c *store) target(ctx context.Context) windows.Summaries {
 				yield(nil, err)
 				return
 			}
-			if !yield(c.summary(value.Lookup(doc, c.SeriesField), t), nil) {
+			if !yield(c.summary(value.Lookup(doc, c.frame.SeriesField), t), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (c *store) summary(series bson.RawValue, t *pack.Table) *windows.Summary {
+func (c *core) summary(series bson.RawValue, t *pack.Table) *windows.Summary {
 	out, rows := windows.NewSummary(series, len(c.opts.Values)), len(t.Times)
 	if rows == 0 {
 		return out
@@ -174,10 +174,10 @@ func (c *store) summary(series bson.RawValue, t *pack.Table) *windows.Summary {
 // so exclude buckets that still fill, by Work.Filter.
 func (s *Series[ID, M]) Unwind(seriesField, arrayField string) func(doc bson.Raw) (ID, []M, error) {
 	return func(doc bson.Raw) (series ID, all []M, err error) {
-		if series, err = codec.DecodeGivenValue[ID](s.core.Codec, value.Lookup(doc, seriesField)); err != nil {
+		if series, err = codec.DecodeGivenValue[ID](s.core.frame.Codec, value.Lookup(doc, seriesField)); err != nil {
 			return series, nil, err
 		}
-		all, err = codec.DecodeGivenValue[[]M](s.core.Codec, value.Lookup(doc, arrayField))
+		all, err = codec.DecodeGivenValue[[]M](s.core.frame.Codec, value.Lookup(doc, arrayField))
 		return series, all, err
 	}
 }

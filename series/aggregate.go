@@ -62,7 +62,7 @@ func (s *Series[ID, M]) AggregateBy(ctx context.Context, series ID, from, to tim
 }
 
 // windowStats is aggregates for the caller.
-func (c *store) windowStats(call string, series any, parts iter.Seq2[part, error]) iter.Seq2[timeseries.WindowStats, error] {
+func (c *core) windowStats(call string, series any, parts iter.Seq2[part, error]) iter.Seq2[timeseries.WindowStats, error] {
 	return fault.Seq(call, func(yield func(timeseries.WindowStats, error) bool) {
 		for w, err := range c.aggregates(series, parts) {
 			if err != nil {
@@ -83,9 +83,9 @@ type part struct {
 }
 
 // aggregates joins the parts of each window, and leaves out windows without measurements.
-func (c *store) aggregates(series any, parts iter.Seq2[part, error]) iter.Seq2[part, error] {
+func (c *core) aggregates(series any, parts iter.Seq2[part, error]) iter.Seq2[part, error] {
 	return func(yield func(part, error) bool) {
-		if _, err := c.SeriesOf(series); err != nil {
+		if _, err := c.frame.SeriesOf(series); err != nil {
 			yield(part{}, err)
 			return
 		}
@@ -110,10 +110,10 @@ func (c *store) aggregates(series any, parts iter.Seq2[part, error]) iter.Seq2[p
 }
 
 // computed yields the aggregates of the windows of by, computed from the measurements.
-func (c *store) computed(ctx context.Context, series any, from, to time.Time, by timeseries.Window) iter.Seq2[part, error] {
+func (c *core) computed(ctx context.Context, series any, from, to time.Time, by timeseries.Window) iter.Seq2[part, error] {
 	return func(yield func(part, error) bool) {
 		low, high := windows.Limits(from, to)
-		for t, err := range c.windows(ctx, series, from, to) {
+		for t, err := range c.tables(ctx, series, from, to) {
 			if err != nil {
 				yield(part{}, err)
 				return
@@ -136,25 +136,25 @@ func (c *store) computed(ctx context.Context, series any, from, to time.Time, by
 
 // summed yields the aggregates of the documents of a range: their stored sums, or, for documents that the
 // range cuts, sums computed from the measurements.
-func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter.Seq2[part, error] {
+func (c *core) summed(ctx context.Context, series any, from, to time.Time) iter.Seq2[part, error] {
 	low, high := windows.Limits(from, to)
 	first, before := low, high // windows that begin between these lie in the range
 	if low != math.MinInt64 {
-		if start, end := c.Bounds(low); start != low {
+		if start, end := c.frame.Bounds(low); start != low {
 			first = end
 		}
 	}
 	if high != math.MaxInt64 {
-		before, _ = c.Bounds(high)
+		before, _ = c.frame.Bounds(high)
 	}
-	opts := options.Find().SetSort(expr.D(c.StartField, 1)).SetProjection(c.sums(first, before))
+	opts := options.Find().SetSort(expr.D(c.frame.StartField, 1)).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
-		for doc, err := range cursor.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
+		for doc, err := range cursor.Find(ctx, c.frame.Coll, c.frame.RangeFilter(series, from, to), opts) {
 			if err != nil {
 				yield(part{}, err)
 				return
 			}
-			if start := c.StartOf(doc); start >= first && start < before {
+			if start := c.frame.StartOf(doc); start >= first && start < before {
 				if !yield(part{start, c.stored(doc)}, nil) {
 					return
 				}
@@ -169,19 +169,19 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 }
 
 // cut computes the aggregates of the measurements of a document that lie in a range.
-func (c *store) cut(doc bson.Raw, low, high int64) (part, error) {
+func (c *core) cut(doc bson.Raw, low, high int64) (part, error) {
 	t, err := c.span([]bson.Raw{doc})
 	if err != nil {
 		return part{}, err
 	}
 	i, end := t.Cut(low, high)
-	return part{c.StartOf(doc), c.tally(t, i, end)}, nil
+	return part{c.frame.StartOf(doc), c.tally(t, i, end)}, nil
 }
 
 // sums is the projection of the sums of documents, and of the blocks of documents whose start is not in
 // [first, before).
-func (c *store) sums(first, before int64) bson.D {
-	fields := append(c.Keys(), expr.Element(c.opts.CountField, 1))
+func (c *core) sums(first, before int64) bson.D {
+	fields := append(c.frame.Keys(), expr.Element(c.opts.CountField, 1))
 	for _, v := range c.opts.Values {
 		for _, path := range []string{v.Count, v.Sum, v.Squares, v.Min, v.Max, v.First, v.Last} {
 			if path != "" {
@@ -192,7 +192,7 @@ func (c *store) sums(first, before int64) bson.D {
 	if first == math.MinInt64 && before == math.MaxInt64 {
 		return fields
 	}
-	start := expr.Field(c.StartField)
+	start := expr.Field(c.frame.StartField)
 	whole := expr.Op("$and", expr.Op("$gte", start, bson.DateTime(first)), expr.Op("$lt", start, bson.DateTime(before)))
 	return append(fields, expr.Element(c.opts.BlocksField, expr.Cond(whole, "$$REMOVE", expr.Field(c.opts.BlocksField))))
 }
@@ -204,7 +204,7 @@ type tally struct {
 }
 
 // tally computes the tally of some rows of a table; nil if there are no rows.
-func (c *store) tally(t *pack.Table, first, end int) *tally {
+func (c *core) tally(t *pack.Table, first, end int) *tally {
 	out := &tally{int64(end - first), make([]pack.Tally, len(c.opts.Values))}
 	for i, v := range c.opts.Values {
 		if t != nil {
@@ -215,7 +215,7 @@ func (c *store) tally(t *pack.Table, first, end int) *tally {
 }
 
 // stored reads the tally that a document stores.
-func (c *store) stored(doc bson.Raw) *tally {
+func (c *core) stored(doc bson.Raw) *tally {
 	out := c.tally(nil, 0, 0)
 	out.count, _ = value.Lookup(doc, c.opts.CountField).AsInt64OK()
 	for i, v := range c.opts.Values {
@@ -242,7 +242,7 @@ func (t *tally) join(o *tally) {
 	}
 }
 
-func (t *tally) stats(c *store) timeseries.Stats {
+func (t *tally) stats(c *core) timeseries.Stats {
 	out := timeseries.Stats{Count: t.count, Values: make(map[string]timeseries.ValueStats, len(t.values))}
 	for i, v := range c.opts.Values {
 		out.Values[v.Field] = stats(&t.values[i], v)

@@ -20,8 +20,8 @@ import (
 func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
 	ctx = comment.Call(ctx, "series.Append")
 	defer fault.In(&err, "series.Append")
-	one := &batch{store: s.core}
-	if err := one.Add(series, s.core.measurement(&m)); err != nil {
+	one := &batch{core: s.core}
+	if err := one.Add(series, &m); err != nil {
 		return err
 	}
 	_, err = one.Store(ctx)
@@ -50,13 +50,15 @@ func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], 
 	ctx = comment.Call(ctx, "series.AppendMany")
 	defer fault.In(&err, "series.AppendMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Many(ctx, windows.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)
+	return s.core.frame.Many(ctx, windows.Untyped(items, func(m M) any { return &m }), work, s.core.begin)
 }
 
-// A batch holds measurements by place, in tables that each become a block.
+// A batch holds measurements until they are stored. Add makes each a row in a table of its group, which has the
+// measurements of one place, that is of one window of a series. Store packs each table into a block. Then save chooses
+// a document for each block and sends them all, and again those whose document was full.
 type batch struct {
-	*store
-	windows.Groups[waiting]
+	core   *core
+	groups windows.Groups[waiting]
 	blocks []*block // of all places, once they are packed
 }
 
@@ -68,19 +70,21 @@ type waiting struct {
 	bytes  int // of the last table
 }
 
-func (c *store) begin() windows.Batch { return &batch{store: c} }
+func (c *core) begin() windows.Batch { return &batch{core: c} }
 
-func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
+func (b *batch) Size() (count, bytes int) { return b.groups.Count, b.groups.Bytes }
 
-// Add encodes a measurement, as measurement converts it, into the group it belongs to.
-func (b *batch) Add(series, m any) error {
-	if b.shape != nil {
-		return b.addStruct(series, reflect.ValueOf(m).Elem())
+// Add puts a measurement into the table of its window. pointer is a *M, because a struct with a shape is read in place.
+func (b *batch) Add(series, pointer any) error {
+	v := reflect.ValueOf(pointer).Elem()
+	if b.core.shape != nil {
+		return b.addStruct(series, v)
 	}
-	if err := b.checkUnencoded(m); err != nil {
+	m := v.Interface()
+	if err := b.core.checkUnencoded(m); err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
-	doc, err := b.Codec.Document(m)
+	doc, err := b.core.frame.Codec.Document(m)
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
@@ -91,5 +95,5 @@ func (b *batch) Add(series, m any) error {
 //
 // Cost: that of a batch of AppendMany.
 func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
-	return b.save(ctx, b.packedBlocks())
+	return b.core.save(ctx, b.packedBlocks())
 }

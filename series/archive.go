@@ -30,5 +30,5 @@ func (s *Series[ID, M]) Archive(ctx context.Context, before time.Time, target *m
 	ctx = comment.Call(ctx, "series.Archive")
 	defer fault.In(&err, "series.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Archive(ctx, before, scoped.On(target), work, windows.Insert)
+	return s.core.frame.Archive(ctx, before, scoped.On(target), work, windows.Insert)
 }

@@ -16,7 +16,7 @@ import (
 
 // A block is a packed table on its way to a document.
 type block struct {
-	windows.Place
+	place  windows.Place
 	rows   int
 	bytes  int      // packed
 	id     int64    // of its content
@@ -35,9 +35,9 @@ type block struct {
 
 // packedBlocks packs the batch once, for all attempts to store it.
 func (b *batch) packedBlocks() []*block {
-	for _, g := range b.All {
+	for _, g := range b.groups.All {
 		for _, t := range g.Content.tables {
-			b.blocks = append(b.blocks, b.newBlock(g.Place, t))
+			b.blocks = append(b.blocks, b.core.newBlock(g.Place, t))
 		}
 		g.Content.tables = nil
 	}
@@ -45,27 +45,27 @@ func (b *batch) packedBlocks() []*block {
 }
 
 // newBlock packs a table and builds its update.
-func (c *store) newBlock(p windows.Place, t *pack.Table) *block {
+func (c *core) newBlock(p windows.Place, t *pack.Table) *block {
 	data, derived := t.Encode(p.Key), c.derived(t)
 	hash := sha256.Sum256(data)
-	out := &block{Place: p, rows: len(t.Times), bytes: len(data), fullAt: c.fullAt(t), id: int64(binary.LittleEndian.Uint64(hash[:]))}
-	b := codec.Build(256 + 64*len(derived) + len(data))
-	c.push(b, data, out.id)
-	c.addSums(b, len(data), derived)
-	out.markAt = c.setOnInsert(b, p)
-	out.update = b.Done()
+	out := &block{place: p, rows: len(t.Times), bytes: len(data), fullAt: c.fullAt(t), id: int64(binary.LittleEndian.Uint64(hash[:]))}
+	update := codec.Build(256 + 64*len(derived) + len(data))
+	c.push(update, data, out.id)
+	c.addSums(update, len(data), derived)
+	out.markAt = c.setOnInsert(update, p)
+	out.update = update.Done()
 	return out
 }
 
 // fullAt is after how many measurements like those of a table a document is full. That is MaxCount, or fewer if they have so
 // many values that what the document holds would not fit in memory.
-func (c *store) fullAt(t *pack.Table) int {
+func (c *core) fullAt(t *pack.Table) int {
 	fit := int64(largestDocument) * int64(len(t.Times)) / int64(t.Holds())
 	return int(min(int64(c.opts.MaxCount), max(fit, 1)))
 }
 
 // push writes the operator that appends a block, and the ID by which it is recognized.
-func (c *store) push(b *codec.Builder, data []byte, id int64) {
+func (c *core) push(b *codec.Builder, data []byte, id int64) {
 	b.Open("$push")
 	b.Binary(c.opts.BlocksField, data)
 	if c.opts.BatchField != "" {
@@ -78,7 +78,7 @@ func (c *store) push(b *codec.Builder, data []byte, id int64) {
 }
 
 // addSums writes the operators that add a block to the fields computed from the measurements.
-func (c *store) addSums(b *codec.Builder, bytes int, all []derived) {
+func (c *core) addSums(b *codec.Builder, bytes int, all []derived) {
 	add := func(op string) {
 		for _, d := range all {
 			if d.op == op && d.want.Type != 0 {
@@ -95,12 +95,12 @@ func (c *store) addSums(b *codec.Builder, bytes int, all []derived) {
 }
 
 // setOnInsert writes the operator with the fields of a new document. It returns where the mark is to be set.
-func (c *store) setOnInsert(b *codec.Builder, p windows.Place) (markAt int) {
+func (c *core) setOnInsert(b *codec.Builder, p windows.Place) (markAt int) {
 	b.Open("$setOnInsert")
-	b.Value(c.SeriesField, p.Series)
-	b.Date(c.StartField, p.Start)
-	if c.EndField != "" {
-		b.Date(c.EndField, int64(c.EndOf(p.End)))
+	b.Value(c.frame.SeriesField, p.Series)
+	b.Date(c.frame.StartField, p.Start)
+	if c.frame.EndField != "" {
+		b.Date(c.frame.EndField, int64(c.frame.EndOf(p.End)))
 	}
 	markAt = b.Later(c.opts.MarkField)
 	b.Close()
@@ -117,23 +117,23 @@ func (b *block) withNewMark() bson.Raw {
 // roomFor selects the document that a block goes to, if it has room, is of the block's place, and does not hold the block
 // yet. If _id suffices, the filter has no other condition, because the server then skips planning, which is a third of
 // an append.
-func (c *store) roomFor(b *block) bson.Raw {
+func (c *core) roomFor(b *block) bson.Raw {
 	sharded := c.sharded.Load()
-	filter := c.NumberFilter(b.Place, b.seq, sharded)
+	filter := c.frame.SeqFilter(b.place, b.seq, sharded)
 	compare := func(field, op string, n int64) {
 		filter.Open(field)
 		filter.Int(op, n)
 		filter.Close()
 	}
 	if !b.hasRoom && !sharded { // a shard key is no array
-		c.AddPlaceNoArrays(filter, b.Place)
+		c.frame.AddPlaceNoArrays(filter, b.place)
 	}
 	if !b.hasRoom || c.opts.BatchField != "" {
 		compare(c.opts.CountField, "$lt", int64(b.fullAt))
 		compare(c.opts.BytesField, "$lt", int64(c.opts.MaxBytes))
 	}
 	if c.opts.BatchField != "" {
-		compare(c.batchID(), "$ne", b.id)
+		compare(c.batchIDPath(), "$ne", b.id)
 	}
 	return filter.Done()
 }

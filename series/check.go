@@ -34,7 +34,7 @@ const (
 // because New has compared Options.Values with its fields.
 func (s *Series[ID, M]) measured() (paths []string) {
 	c := s.core
-	if !windows.AnyField[M](c.Codec) {
+	if !windows.AnyField[M](c.frame.Codec) {
 		return nil
 	}
 	for _, v := range c.opts.Values {
@@ -63,7 +63,7 @@ func (s *Series[ID, M]) measured() (paths []string) {
 func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "series.Check")
 	c := s.core
-	return fault.Seq("series.Check", c.Problems(ctx, work, maintain.Scan{BatchSize: transfer.WholeBatch}, c.audit, s.measured()...))
+	return fault.Seq("series.Check", c.frame.Problems(ctx, work, maintain.Scan{BatchSize: transfer.WholeBatch}, c.audit, s.measured()...))
 }
 
 // Repair computes again the fields that Check finds wrong, and writes each document in one write. A
@@ -76,11 +76,11 @@ func (s *Series[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 	defer fault.In(&err, "series.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core
-	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: transfer.WholeBatch}, c.audit, c.Guards...)
+	return c.frame.Repair(ctx, work, maintain.Scan{BatchSize: transfer.WholeBatch}, c.audit, c.frame.Guards...)
 }
 
 // audit decodes a document and compares its fields with those computed from its measurements.
-func (c *store) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
+func (c *core) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 	var none bson.RawValue
 	t, err := c.load(doc)
 	if err != nil {
@@ -89,24 +89,24 @@ func (c *store) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 			kind = Newer
 		}
 		// The checksums depend on the start: if it is bad, report the start and not the blocks.
-		begins := value.Lookup(doc, c.StartField)
+		begins := value.Lookup(doc, c.frame.StartField)
 		if ms, dated := begins.DateTimeOK(); kind == Damaged && (!dated || starts(c, ms) != ms) {
-			c.Span(doc, report)
+			c.frame.Span(doc, report)
 			return nil
 		}
 		report(kind, "", none, none, err.Error())
 		return nil
 	}
 	t.Sort()
-	start, end, set, dated := c.Span(doc, report)
-	for i, n := 0, len(t.Times); i < min(n, 2) && dated && start == c.StartOf(doc); i++ { // the first and the last
+	start, end, set, dated := c.frame.Span(doc, report)
+	for i, n := 0, len(t.Times); i < min(n, 2) && dated && start == c.frame.StartOf(doc); i++ { // the first and the last
 		if at := t.Times[i*(n-1)]; at < start || at >= end {
 			report(mongopatterns.OutsideWindow, c.opts.TimeField, windows.Date(at), none, "")
 		}
 	}
 	var unset bson.A
 	var wrong []string
-	for _, d := range append(c.derived(t), derived{path: c.opts.BytesField, want: value.Of(int32(c.sizeOf(doc)))}) {
+	for _, d := range append(c.derived(t), derived{path: c.opts.BytesField, want: value.New(int32(c.sizeOf(doc)))}) {
 		have := value.Lookup(doc, d.path)
 		if d.agrees(have) {
 			continue
@@ -123,8 +123,8 @@ func (c *store) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 }
 
 // starts is the start of the window that holds a time.
-func starts(c *store, ms int64) int64 {
-	start, _ := c.Bounds(ms)
+func starts(c *core, ms int64) int64 {
+	start, _ := c.frame.Bounds(ms)
 	return start
 }
 

@@ -35,11 +35,11 @@ func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (
 	defer fault.In(&err, "series.Compact")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core
-	if err := maintain.Ready(ctx, work, c.Coll); err != nil {
+	if err := maintain.Ready(ctx, work, c.frame.Coll); err != nil {
 		return result, err
 	}
 	open := expr.D(c.opts.BlocksField+".1", expr.Op("$exists", true))
-	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: transfer.WholeBatch},
+	return maintain.Run(ctx, c.frame.Coll, work, maintain.Scan{Filter: open, BatchSize: transfer.WholeBatch},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			var models []mongo.WriteModel
 			for _, doc := range batch {
@@ -48,13 +48,13 @@ func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (
 					return err
 				}
 				if err != nil {
-					maintain.Fail(result, c.Coll.Name(), doc.Lookup("_id"), err)
+					maintain.Fail(result, c.frame.Coll.Name(), doc.Lookup("_id"), err)
 					continue
 				}
 				t.Sort()
-				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.UnchangedFilter(doc, c.opts.MarkField, c.opts.RevisionField)).SetUpdate(c.compacted(doc, t)))
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.frame.UnchangedFilter(doc, c.opts.MarkField, c.opts.RevisionField)).SetUpdate(c.compacted(doc, t)))
 			}
-			return maintain.Rewrite(ctx, c.Coll, models, w, result)
+			return maintain.Rewrite(ctx, c.frame.Coll, models, w, result)
 		})
 }
 
@@ -64,8 +64,8 @@ const remembered = 10 * time.Minute
 // compacted is the update that replaces the blocks that a document had when it was read by a table. New
 // blocks are appended at the end, so the update keeps those that came since; its filter compares only mark
 // and revision, so that appends do not make it fail.
-func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
-	data, one := t.Encode(c.KeyOf(doc)), bson.A{}
+func (c *core) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
+	data, one := t.Encode(c.frame.KeyOf(doc)), bson.A{}
 	size := -c.sizeOf(doc)
 	if len(t.Times) > 0 {
 		one = append(one, bson.Binary{Data: data})
@@ -89,7 +89,7 @@ func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
 }
 
 // sizeOf is the number of bytes of a document's blocks.
-func (c *store) sizeOf(doc bson.Raw) (size int) {
+func (c *core) sizeOf(doc bson.Raw) (size int) {
 	for _, v := range c.blocks(doc) {
 		_, data, _ := v.BinaryOK()
 		size += len(data)

@@ -34,12 +34,12 @@ func (s *Series[ID, M]) Replace(ctx context.Context, series ID, m M) (err error)
 	ctx = comment.Call(ctx, "series.Replace")
 	defer fault.In(&err, "series.Replace")
 	c := s.core
-	one := &batch{store: c}
-	if err := one.Add(series, c.measurement(&m)); err != nil {
+	one := &batch{core: c}
+	if err := one.Add(series, &m); err != nil {
 		return err
 	}
-	t := one.All[0].Content.tables[0]
-	return c.edit(ctx, one.All[0].Place, t.Times[0], t)
+	t := one.groups.All[0].Content.tables[0]
+	return c.edit(ctx, one.groups.All[0].Place, t.Times[0], t)
 }
 
 // Delete removes the measurement of series at exactly this time. If there are several, it removes the
@@ -51,7 +51,7 @@ func (s *Series[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (er
 	ctx = comment.Call(ctx, "series.Delete")
 	defer fault.In(&err, "series.Delete")
 	c := s.core
-	p, err := c.Place(series, at)
+	p, err := c.frame.Place(series, at)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Series[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (er
 }
 
 // edit removes a measurement and adds the one in by, if by is not nil.
-func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Table) error {
+func (c *core) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Table) error {
 	for range windows.MaxAttempts {
 		doc, t, row, err := c.holding(ctx, p, ms)
 		if err != nil {
@@ -71,7 +71,7 @@ func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Ta
 			}
 		}
 		t.Sort()
-		done, err := fault.One(c.Coll.UpdateOne(ctx, c.UnchangedFilter(doc, c.Guards...), append(c.compacted(doc, t), c.recounted(t)...)))
+		done, err := fault.One(c.frame.Coll.UpdateOne(ctx, c.frame.UnchangedFilter(doc, c.frame.Guards...), append(c.compacted(doc, t), c.recounted(t)...)))
 		switch {
 		case err != nil:
 			return err
@@ -85,8 +85,8 @@ func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Ta
 }
 
 // holding finds the document in a window that holds a measurement at a time.
-func (c *store) holding(ctx context.Context, p windows.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
-	for doc, err := range cursor.Find(ctx, cursor.Primary(c.Coll), c.PlaceFilter(p)) {
+func (c *core) holding(ctx context.Context, p windows.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
+	for doc, err := range cursor.Find(ctx, cursor.Primary(c.frame.Coll), c.frame.PlaceFilter(p)) {
 		if err != nil {
 			return nil, nil, 0, err
 		}
@@ -102,7 +102,7 @@ func (c *store) holding(ctx context.Context, p windows.Place, ms int64) (doc bso
 }
 
 // recounted are the stages that set all fields that are computed from the measurements.
-func (c *store) recounted(t *pack.Table) mongo.Pipeline {
+func (c *core) recounted(t *pack.Table) mongo.Pipeline {
 	var set bson.D
 	var unset bson.A
 	for _, d := range c.derived(t) {
@@ -138,7 +138,7 @@ func (d derived) agrees(have bson.RawValue) bool {
 }
 
 // derived are the count of a table and the aggregates that Options.Values ask for.
-func (c *store) derived(t *pack.Table) []derived {
+func (c *core) derived(t *pack.Table) []derived {
 	rows := len(t.Times)
 	out := append(make([]derived, 0, 1+7*len(c.opts.Values)), derived{path: c.opts.CountField, op: "$inc", want: value.Int32(int32(rows))})
 	for i, v := range c.opts.Values {

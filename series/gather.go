@@ -39,8 +39,8 @@ type GathererOptions struct {
 type Gatherer[ID, M any] struct{ core *gatherer }
 
 type gatherer struct {
-	GathererOptions
-	store *store
+	opts GathererOptions
+	into *core
 
 	mu      sync.Mutex
 	waiting *batch
@@ -80,17 +80,17 @@ func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gathere
 	defer fault.In(&err, "series.NewGatherer")
 	c := &gatherer{flushed: time.Now(), boxes: windows.Boxes{}}
 	if opts != nil {
-		c.GathererOptions = *opts
+		c.opts = *opts
 	}
 	if s == nil {
 		return nil, fault.Invalid("s is nil")
 	}
-	c.store, c.waiting = s.core, &batch{store: s.core}
+	c.into, c.waiting = s.core, &batch{core: s.core}
 	err = config.Apply(
-		config.Number("GathererOptions.MaxCount", &c.MaxCount, 10_000, 1, windows.MostItems),
-		config.Number("GathererOptions.MaxBytes", &c.MaxBytes, 8<<20, 1, windows.MostBytes),
+		config.Number("GathererOptions.MaxCount", &c.opts.MaxCount, 10_000, 1, windows.MostItems),
+		config.Number("GathererOptions.MaxBytes", &c.opts.MaxBytes, 8<<20, 1, windows.MostBytes),
 		config.Check("GathererOptions.Interval", func() error {
-			if c.Interval < 0 {
+			if c.opts.Interval < 0 {
 				return errors.New("it is negative")
 			}
 			return nil
@@ -110,10 +110,9 @@ func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gathere
 func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
 	defer fault.In(&err, "series.Gatherer.Append")
 	c := g.core
-	measurement := c.store.measurement(&m)
 	due := func() bool {
-		count, bytes := c.waiting.Count+c.rows, c.waiting.Bytes+c.bytes
-		return count >= c.MaxCount || bytes >= c.MaxBytes || c.Interval > 0 && count > 0 && time.Since(c.flushed) >= c.Interval
+		count, bytes := c.waiting.groups.Count+c.rows, c.waiting.groups.Bytes+c.bytes
+		return count >= c.opts.MaxCount || bytes >= c.opts.MaxBytes || c.opts.Interval > 0 && count > 0 && time.Since(c.flushed) >= c.opts.Interval
 	}
 	for {
 		c.mu.Lock()
@@ -121,7 +120,7 @@ func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error
 		case c.closed:
 			err = mongopatterns.ErrClosed
 		case !due():
-			err = c.waiting.Add(windows.Boxed(c.boxes, series), measurement)
+			err = c.waiting.Add(windows.Boxed(c.boxes, series), &m)
 		default:
 			c.mu.Unlock()
 			if _, err := g.flush(comment.Call(ctx, "series.Gatherer.Append")); err != nil {
@@ -154,11 +153,11 @@ func (g *Gatherer[ID, M]) flush(ctx context.Context) (mongopatterns.Result, erro
 	if len(blocks) == 0 {
 		return result, err
 	}
-	c, out := g.core.store, &RefusedError[ID, M]{err: err}
+	c, out := g.core.into, &RefusedError[ID, M]{err: err}
 	for _, b := range blocks {
 		one := Refused[ID, M]{Err: b.refused}
 		var failed error
-		if one.Series, failed = codec.DecodeGivenValue[ID](c.Codec, b.Series); failed == nil {
+		if one.Series, failed = codec.DecodeGivenValue[ID](c.frame.Codec, b.place.Series); failed == nil {
 			one.Measurements, failed = unpack[M](c, b)
 		}
 		out.Refused, out.err = append(out.Refused, one), errors.Join(out.err, failed)
@@ -167,10 +166,10 @@ func (g *Gatherer[ID, M]) flush(ctx context.Context) (mongopatterns.Result, erro
 }
 
 // unpack returns the measurements of a block that was not stored.
-func unpack[M any](c *store, b *block) ([]M, error) {
+func unpack[M any](c *core, b *block) ([]M, error) {
 	var t pack.Table
 	_, data := b.update.Lookup("$push", c.opts.BlocksField).Binary()
-	if err := t.Add(data, b.Key); err != nil {
+	if err := t.Add(data, b.place.Key); err != nil {
 		return nil, err
 	}
 	return decode[M](c, &t, 0, len(t.Times))
@@ -198,7 +197,7 @@ func (g *Gatherer[ID, M]) Close(ctx context.Context) (err error) {
 // Cost: that of Flush at each interval.
 func (g *Gatherer[ID, M]) Run(ctx context.Context, failed func(error)) error {
 	flush := func(ctx context.Context) error { _, err := g.Flush(ctx); return err }
-	return interval.Run(ctx, cmp.Or(g.core.Interval, 10*time.Second), flush, g.Close, failed)
+	return interval.Run(ctx, cmp.Or(g.core.opts.Interval, 10*time.Second), flush, g.Close, failed)
 }
 
 // Waiting returns the number of measurements that wait or are being sent.
@@ -206,7 +205,7 @@ func (g *Gatherer[ID, M]) Waiting() int {
 	c := g.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.waiting.Count + c.rows
+	return c.waiting.groups.Count + c.rows
 }
 
 // flush stores the waiting measurements, outside any transaction of ctx. It removes and returns the blocks
@@ -216,12 +215,12 @@ func (g *gatherer) flush(ctx context.Context) (result mongopatterns.Result, refu
 	defer g.writing.Unlock()
 	g.mu.Lock()
 	g.keep(append(g.left, g.waiting.packedBlocks()...))
-	g.waiting, g.flushed = &batch{store: g.store}, time.Now()
+	g.waiting, g.flushed = &batch{core: g.into}, time.Now()
 	g.mu.Unlock()
 	if len(g.left) == 0 {
 		return result, nil, nil
 	}
-	result, err = g.store.save(mongo.NewSessionContext(ctx, nil), slices.Clone(g.left))
+	result, err = g.into.save(mongo.NewSessionContext(ctx, nil), slices.Clone(g.left))
 	var left []*block
 	for _, b := range g.left {
 		switch {

@@ -16,21 +16,24 @@ import (
 
 // addStruct is Add for a struct that has the shape.
 func (b *batch) addStruct(series any, m reflect.Value) error {
-	if n := b.shape.text(m); n > largestRow {
+	shape := b.core.shape
+	if n := shape.text(m); n > largestRow {
 		return fault.Invalid("measurement: it has %d bytes, more than fits into a block", n)
 	}
-	if name := b.shape.lacks(m); name != "" {
+	if name := shape.lacks(m); name != "" {
 		return fault.Invalid("measurement: %q is not a finite number", name)
 	}
-	at := b.shape.time.date(m)
+	at := shape.time.date(m)
 	if err := windows.CheckTime(at); err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
-	g, err := b.Find(&b.Frame, series, at.UnixMilli())
+	g, err := b.groups.GroupOf(&b.core.frame, series, at.UnixMilli())
 	if err != nil {
 		return err
 	}
-	b.addSize(g, b.shape.put(newRow(g, at.UnixMilli()), m))
+	t := newRow(g, at.UnixMilli())
+	size := shape.put(t, m)
+	b.addSize(g, size)
 	return nil
 }
 
@@ -42,14 +45,14 @@ func (b *batch) addDocument(series any, doc bson.Raw) error {
 	if err := fault.CheckLevels(doc); err != nil { // Documents could not be stored elsewhere
 		return fmt.Errorf("measurement: %w", err)
 	}
-	ms, elements, err := b.takeApart(doc)
+	ms, elements, err := b.core.takeApart(doc)
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
-	if name := b.lacks(elements); name != "" {
+	if name := b.core.lacks(elements); name != "" {
 		return fault.Invalid("measurement: %q is not a finite number", name)
 	}
-	g, err := b.Find(&b.Frame, series, ms)
+	g, err := b.groups.GroupOf(&b.core.frame, series, ms)
 	if err != nil {
 		return err
 	}
@@ -63,8 +66,8 @@ func (b *batch) addDocument(series any, doc bson.Raw) error {
 
 // checkUnencoded refuses a measurement that its encoded bytes would misrepresent, because its time is beyond milliseconds, or
 // because the order of its fields, which the ID of a batch depends on, is random.
-func (c *store) checkUnencoded(m any) error {
-	if err := c.CheckTimeOf(m, c.opts.TimeField); err != nil {
+func (c *core) checkUnencoded(m any) error {
+	if err := c.frame.CheckTimeOf(m, c.opts.TimeField); err != nil {
 		return err
 	}
 	if c.opts.BatchField == "" {
@@ -74,7 +77,7 @@ func (c *store) checkUnencoded(m any) error {
 }
 
 // takeApart returns the time of a measurement and its other fields.
-func (c *store) takeApart(doc bson.Raw) (ms int64, fields []bson.RawElement, err error) {
+func (c *core) takeApart(doc bson.Raw) (ms int64, fields []bson.RawElement, err error) {
 	elements, err := doc.Elements()
 	if err != nil {
 		return 0, nil, fault.Invalid("it is not valid BSON: %w", err)
@@ -109,7 +112,7 @@ func checkName(name string) error {
 }
 
 // lacks is the name of a field that is needed and is not a finite number, else "".
-func (c *store) lacks(fields []bson.RawElement) string {
+func (c *core) lacks(fields []bson.RawElement) string {
 	if len(c.needed) == 0 {
 		return ""
 	}
@@ -146,6 +149,6 @@ func newRow(g *group, ms int64) *pack.Table {
 // addSize counts a measurement of so many bytes, for the table and for the batch.
 func (b *batch) addSize(g *group, bytes int) {
 	g.Content.bytes += bytes
-	b.Bytes += bytes
-	b.Count++
+	b.groups.Bytes += bytes
+	b.groups.Count++
 }

@@ -37,7 +37,7 @@ func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time
 	c := s.core
 	return fault.Seq("series.Range", func(yield func(M, error) bool) {
 		low, high := windows.Limits(from, to)
-		for t, err := range c.windows(ctx, series, from, to) {
+		for t, err := range c.tables(ctx, series, from, to) {
 			var none M
 			if err != nil {
 				yield(none, err)
@@ -67,12 +67,12 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	ctx = comment.Call(ctx, "series.Latest")
 	defer fault.In(&err, "series.Latest")
 	c := s.core
-	if _, err := c.SeriesOf(series); err != nil {
+	if _, err := c.frame.SeriesOf(series); err != nil {
 		return m, err
 	}
-	start := c.StartField
-	filter := append(c.RangeFilter(series, time.Time{}, time.Time{}), expr.Element(c.opts.CountField, expr.Op("$gt", 0)))
-	docs, err := cursor.Collect(cursor.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
+	start := c.frame.StartField
+	filter := append(c.frame.RangeFilter(series, time.Time{}, time.Time{}), expr.Element(c.opts.CountField, expr.Op("$gt", 0)))
+	docs, err := cursor.Collect(cursor.Find(ctx, c.frame.Coll, filter, options.Find().SetProjection(c.content()).
 		SetSort(expr.D(start, -1)).SetLimit(2)))
 	if err != nil {
 		return m, err
@@ -82,7 +82,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	}
 	newest := docs[:1]
 	if at := value.Lookup(docs[0], start); len(docs) == 2 && at.Equal(value.Lookup(docs[1], start)) {
-		if newest, err = cursor.Collect(cursor.Find(ctx, c.Coll, append(filter, expr.Element(start, at)),
+		if newest, err = cursor.Collect(cursor.Find(ctx, c.frame.Coll, append(filter, expr.Element(start, at)),
 			options.Find().SetProjection(c.content()))); err != nil {
 			return m, err
 		}
@@ -112,12 +112,12 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 	ctx = comment.Call(ctx, "series.Documents")
 	c := s.core
 	return fault.Seq("series.Documents", func(yield func(bson.Raw, error) bool) {
-		w, err := maintain.Of(work, transfer.WholeBatch)
+		w, err := maintain.Completed(work, transfer.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for doc, err := range maintain.Docs(ctx, c.Coll, w, maintain.Scan{}) {
+		for doc, err := range maintain.Docs(ctx, c.frame.Coll, w, maintain.Scan{}) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -128,9 +128,9 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 				return
 			}
 			var before []byte
-			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.SeriesField }) {
-				series := value.Lookup(doc, c.SeriesField)
-				before = append(append(append(before, byte(series.Type)), c.SeriesField...), 0)
+			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.frame.SeriesField }) {
+				series := value.Lookup(doc, c.frame.SeriesField)
+				before = append(append(append(before, byte(series.Type)), c.frame.SeriesField...), 0)
 				before = append(before, series.Value...)
 			}
 			t.Sort()
@@ -144,25 +144,25 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 }
 
 // decode converts rows to measurements.
-func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
+func decode[M any](c *core, t *pack.Table, first, end int) ([]M, error) {
 	out := make([]M, end-first)
 	if c.shape != nil && c.shape.fill(t, first, len(out), unsafe.Pointer(unsafe.SliceData(out))) {
 		return out, nil
 	}
 	clear(out)
 	for row, doc := range t.Documents(c.opts.TimeField, nil, first, end) {
-		if err := c.Codec.Decode(slices.Clone(doc), &out[row-first]); err != nil {
+		if err := c.frame.Codec.Decode(slices.Clone(doc), &out[row-first]); err != nil {
 			return nil, fmt.Errorf("time %s: %w", time.UnixMilli(t.Times[row]).UTC().Format(time.RFC3339Nano), err)
 		}
 	}
 	return out, nil
 }
 
-// windows reads the measurements of a range, window by window, in time order.
-func (c *store) windows(ctx context.Context, series any, from, to time.Time) iter.Seq2[*pack.Table, error] {
-	opts := options.Find().SetSort(expr.D(c.StartField, 1)).SetProjection(c.content())
+// tables yields the measurements of a range in time order, a table for each window.
+func (c *core) tables(ctx context.Context, series any, from, to time.Time) iter.Seq2[*pack.Table, error] {
+	opts := options.Find().SetSort(expr.D(c.frame.StartField, 1)).SetProjection(c.content())
 	return func(yield func(*pack.Table, error) bool) {
-		if _, err := c.SeriesOf(series); err != nil {
+		if _, err := c.frame.SeriesOf(series); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -176,12 +176,12 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 			more := yield(w, err)
 			return more && err == nil
 		}
-		for doc, err := range cursor.Find(ctx, c.Coll, c.RangeFilter(series, from, to), opts) {
+		for doc, err := range cursor.Find(ctx, c.frame.Coll, c.frame.RangeFilter(series, from, to), opts) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if len(docs) > 0 && !value.Lookup(docs[0], c.StartField).Equal(value.Lookup(doc, c.StartField)) && !flush() {
+			if len(docs) > 0 && !value.Lookup(docs[0], c.frame.StartField).Equal(value.Lookup(doc, c.frame.StartField)) && !flush() {
 				return
 			}
 			docs = append(docs, doc)
@@ -191,13 +191,13 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 }
 
 // content is the projection for reading measurements.
-func (c *store) content() bson.D {
-	return append(c.Keys(), expr.Element(c.opts.BlocksField, 1))
+func (c *core) content() bson.D {
+	return append(c.frame.Keys(), expr.Element(c.opts.BlocksField, 1))
 }
 
 // span merges the documents of a window, in time order.
-func (c *store) span(docs []bson.Raw) (*pack.Table, error) {
-	slices.SortStableFunc(docs, func(a, b bson.Raw) int { return cmp.Compare(numberOf(a), numberOf(b)) })
+func (c *core) span(docs []bson.Raw) (*pack.Table, error) {
+	slices.SortStableFunc(docs, func(a, b bson.Raw) int { return cmp.Compare(seqOf(a), seqOf(b)) })
 	t := new(pack.Table)
 	for _, doc := range docs {
 		if err := c.addTo(t, doc); err != nil {
@@ -208,9 +208,9 @@ func (c *store) span(docs []bson.Raw) (*pack.Table, error) {
 	return t, nil
 }
 
-// numberOf is n of a document's _id; a document without n comes last.
-func numberOf(doc bson.Raw) int64 {
-	if n, ok := windows.Number(doc); ok {
+// seqOf is n of a document's _id; a document without n comes last.
+func seqOf(doc bson.Raw) int64 {
+	if n, ok := windows.SeqOf(doc); ok {
 		return n
 	}
 	return math.MaxInt64
@@ -218,14 +218,14 @@ func numberOf(doc bson.Raw) int64 {
 
 // load reads the measurements of a document in the order they arrived, except those that Compact has
 // sorted.
-func (c *store) load(doc bson.Raw) (*pack.Table, error) {
+func (c *core) load(doc bson.Raw) (*pack.Table, error) {
 	t := new(pack.Table)
 	return t, c.addTo(t, doc)
 }
 
 // addTo appends the measurements of a document. The error names it.
-func (c *store) addTo(t *pack.Table, doc bson.Raw) error {
-	place := c.KeyOf(doc)
+func (c *core) addTo(t *pack.Table, doc bson.Raw) error {
+	place := c.frame.KeyOf(doc)
 	t.Begin()
 	for i, block := range c.blocks(doc) {
 		if err := add(t, block, place); err != nil {
@@ -244,7 +244,7 @@ func add(t *pack.Table, block bson.RawValue, place string) error {
 }
 
 // blocks are the blocks of a document; a value that is not an array counts as one block.
-func (c *store) blocks(doc bson.Raw) []bson.RawValue {
+func (c *core) blocks(doc bson.Raw) []bson.RawValue {
 	v := value.Lookup(doc, c.opts.BlocksField)
 	if v.Type == 0 {
 		return nil

@@ -25,11 +25,11 @@ type room struct {
 
 // guessDocuments chooses the documents that blocks go to from what this process remembers of their windows, without a
 // read. Other writers may have filled such a document, and then the server does not store the block.
-func (c *store) guessDocuments(blocks []*block) {
+func (c *core) guessDocuments(blocks []*block) {
 	for _, b := range blocks {
 		b.hasRoom = false
 		shares := int64(b.rows) * int64(c.opts.MaxCount) / int64(b.fullAt)
-		b.fullBelow = c.rooms.Change(b.Key, func(r room) room {
+		b.fullBelow = c.rooms.Change(b.place.Key, func(r room) room {
 			if b.hasRoom = r.shares >= shares && r.bytes >= b.bytes; b.hasRoom {
 				r.shares, r.bytes = r.shares-shares, r.bytes-b.bytes
 			}
@@ -40,11 +40,11 @@ func (c *store) guessDocuments(blocks []*block) {
 }
 
 // rememberRoom records that the document of a stored block has room, if the filter of the write checked that.
-func (c *store) rememberRoom(b *block) {
+func (c *core) rememberRoom(b *block) {
 	if b.hasRoom { // it was not checked
 		return
 	}
-	c.rooms.Change(b.Key, func(room) room {
+	c.rooms.Change(b.place.Key, func(room) room {
 		return room{b.seq, int64(c.opts.MaxCount) / 16, min(c.opts.MaxBytes/16, largestRoom)}
 	})
 }
@@ -54,13 +54,13 @@ func (c *store) rememberRoom(b *block) {
 // a transaction such a document is an error.
 //
 // Cost: 1 round trip.
-func (c *store) lookUpDocuments(ctx context.Context, blocks []*block, r *mongopatterns.Result) (left []*block, err error) {
+func (c *core) lookUpDocuments(ctx context.Context, blocks []*block, r *mongopatterns.Result) (left []*block, err error) {
 	found, err := c.readWindows(ctx, blocks)
 	if err != nil {
 		return nil, err
 	}
 	for _, b := range blocks {
-		w := found[b.Key]
+		w := found[b.place.Key]
 		switch {
 		case w.held[b.id]:
 			r.Skipped += int64(b.rows)
@@ -101,33 +101,33 @@ type windowState struct {
 // readWindows reads the windows of blocks.
 //
 // Cost: 1 round trip.
-func (c *store) readWindows(ctx context.Context, blocks []*block) (map[string]*windowState, error) {
+func (c *core) readWindows(ctx context.Context, blocks []*block) (map[string]*windowState, error) {
 	found := map[string]*windowState{}
 	var wanted, ids bson.A
 	for _, b := range blocks {
 		ids = append(ids, b.id)
-		if found[b.Key] == nil {
-			found[b.Key] = &windowState{newest: -1, held: map[int64]bool{}}
-			wanted = append(wanted, c.PlaceFilterFrom(b.Place, b.fullBelow))
+		if found[b.place.Key] == nil {
+			found[b.place.Key] = &windowState{newest: -1, held: map[int64]bool{}}
+			wanted = append(wanted, c.frame.PlaceFilterFrom(b.place, b.fullBelow))
 		}
 		if c.opts.BatchField != "" {
-			wanted = append(wanted, append(c.PlaceFilter(b.Place), expr.Element(c.batchID(), b.id)))
+			wanted = append(wanted, append(c.frame.PlaceFilter(b.place), expr.Element(c.batchIDPath(), b.id)))
 		}
 	}
-	fields := append(c.Keys(), expr.Element(c.opts.CountField, 1), expr.Element(c.opts.BytesField, 1))
+	fields := append(c.frame.Keys(), expr.Element(c.opts.CountField, 1), expr.Element(c.opts.BytesField, 1))
 	if c.opts.BatchField != "" {
 		held := expr.Op("$setIntersection", expr.Map(expr.Array(expr.Field(c.opts.BatchField)), "b", expr.Var("b.id")), ids)
 		fields = append(fields, expr.Element(c.opts.BatchField, held))
 	}
 	opts := options.Find().SetProjection(fields).SetBatchSize(int32(len(wanted) + 1))
-	for doc, err := range cursor.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts) {
+	for doc, err := range cursor.Find(ctx, cursor.Primary(c.frame.Coll), expr.Op("$or", wanted), opts) {
 		if err != nil {
 			return nil, err
 		}
-		w := found[c.KeyOf(doc)]
+		w := found[c.frame.KeyOf(doc)]
 		if w == nil {
 			id := doc.Lookup("_id")
-			if w = found[c.KeyOfID(id)]; w == nil {
+			if w = found[c.frame.KeyOfID(id)]; w == nil {
 				return nil, c.misplaced(id)
 			}
 			w.misplacedID, w.misplaced = id, c.misplaced(id)
@@ -138,14 +138,14 @@ func (c *store) readWindows(ctx context.Context, blocks []*block) (map[string]*w
 }
 
 // note takes a document of a window into account.
-func (c *store) note(w *windowState, doc bson.Raw) {
+func (c *core) note(w *windowState, doc bson.Raw) {
 	if held, ok := value.Lookup(doc, c.opts.BatchField).ArrayOK(); ok {
 		ids, _ := held.Values()
 		for _, id := range ids {
 			w.held[id.AsInt64()] = true
 		}
 	}
-	seq, ok := windows.Number(doc)
+	seq, ok := windows.SeqOf(doc)
 	if !ok || seq <= w.newest {
 		return
 	}

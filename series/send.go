@@ -17,15 +17,15 @@ import (
 )
 
 // save stores blocks. It sends a block again if its document was full or might hold it already. It sets stored on those
-// that are, and refused on those that nobody can store.
+// that are stored, and refused on those that nobody can store.
 //
 // Cost: that of a batch of AppendMany.
-func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
+func (c *core) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
 	c.guessDocuments(blocks)
 	left := blocks
 	for attempt := 0; len(left) > 0; attempt++ {
-		if left, err = c.attempt(ctx, attempt, left, &r); err != nil {
+		if left, err = c.try(ctx, attempt, left, &r); err != nil {
 			return r, err
 		}
 	}
@@ -37,10 +37,10 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 	return r, nil
 }
 
-// attempt sends blocks once and returns those to be sent again. At the first attempt the documents are guessed, except in a
+// try sends blocks once and returns those to be sent again. At the first attempt the documents are guessed, except in a
 // transaction, which a wrong guess would end by its duplicate key. After the last attempt, it refuses blocks of misplaced
 // documents, and any other block is an error.
-func (c *store) attempt(ctx context.Context, attempt int, blocks []*block, r *mongopatterns.Result) (again []*block, err error) {
+func (c *core) try(ctx context.Context, attempt int, blocks []*block, r *mongopatterns.Result) (again []*block, err error) {
 	if txn.Running(ctx) || attempt > 0 {
 		if blocks, err = c.lookUpDocuments(ctx, blocks, r); err != nil || len(blocks) == 0 {
 			return nil, err
@@ -50,7 +50,7 @@ func (c *store) attempt(ctx context.Context, attempt int, blocks []*block, r *mo
 	if err != nil || len(again) == 0 {
 		return nil, err
 	}
-	over := c.CheckRetry(ctx, attempt, full)
+	over := c.frame.CheckRetry(ctx, attempt, full)
 	if over == nil {
 		return again, nil
 	}
@@ -63,12 +63,12 @@ func (c *store) attempt(ctx context.Context, attempt int, blocks []*block, r *mo
 // send sends blocks once and counts them. It returns those to be sent again, and the server's reason.
 //
 // Cost: 1 round trip.
-func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Result) (again []*block, full, err error) {
+func (c *core) send(ctx context.Context, blocks []*block, r *mongopatterns.Result) (again []*block, full, err error) {
 	upserts := make([]windows.Upsert, len(blocks))
 	for i, b := range blocks {
 		upserts[i] = windows.Upsert{Filter: c.roomFor(b), Update: b.withNewMark()}
 	}
-	outcomes, err := c.Send(ctx, upserts)
+	outcomes, err := c.frame.Send(ctx, upserts)
 	for i, o := range outcomes {
 		b := blocks[i]
 		switch o.Fate {
@@ -96,37 +96,37 @@ func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Resu
 }
 
 // refuse counts a block that nobody can store.
-func (c *store) refuse(b *block, id bson.RawValue, err error, r *mongopatterns.Result) {
+func (c *core) refuse(b *block, id bson.RawValue, err error, r *mongopatterns.Result) {
 	b.refused = err
-	c.CountRefused(r, id, b.rows, err)
+	c.frame.CountRefused(r, id, b.rows, err)
 }
 
 // refuseMisplaced refuses blocks whose document is there, but is not of their window by its fields. It returns the others, in a
 // transaction all.
 //
 // Cost: 1 round trip.
-func (c *store) refuseMisplaced(ctx context.Context, blocks []*block, r *mongopatterns.Result) (others []*block) {
+func (c *core) refuseMisplaced(ctx context.Context, blocks []*block, r *mongopatterns.Result) (others []*block) {
 	if txn.Running(ctx) {
 		return blocks
 	}
 	ids := make([]bson.RawValue, len(blocks))
 	for i, b := range blocks {
-		raw, err := bson.Marshal(c.ID(b.Place, b.seq))
+		raw, err := bson.Marshal(c.frame.ID(b.place, b.seq))
 		if err != nil {
 			return blocks
 		}
 		ids[i] = value.Embedded(raw)
 	}
 	places := map[string]string{}
-	for doc, err := range cursor.Find(ctx, cursor.Primary(c.Coll), expr.D("_id", expr.Op("$in", ids)),
-		options.Find().SetProjection(c.Keys())) {
+	for doc, err := range cursor.Find(ctx, cursor.Primary(c.frame.Coll), expr.D("_id", expr.Op("$in", ids)),
+		options.Find().SetProjection(c.frame.Keys())) {
 		if err != nil {
 			return blocks
 		}
-		places[value.Key(doc.Lookup("_id"))] = c.KeyOf(doc)
+		places[value.Key(doc.Lookup("_id"))] = c.frame.KeyOf(doc)
 	}
 	for i, b := range blocks {
-		if place, there := places[value.Key(ids[i])]; there && place != b.Key {
+		if place, there := places[value.Key(ids[i])]; there && place != b.place.Key {
 			c.refuse(b, ids[i], c.misplaced(ids[i]), r)
 		} else {
 			others = append(others, b)
@@ -136,6 +136,6 @@ func (c *store) refuseMisplaced(ctx context.Context, blocks []*block, r *mongopa
 }
 
 // misplaced is the error of a document that only its _id puts into a window.
-func (c *store) misplaced(id bson.RawValue) error {
-	return fault.Refuse(fault.Of(id, fmt.Errorf("%w: %q or %q has not the value, or not the type, that the _id has", fault.ErrMalformed, c.SeriesField, c.StartField)))
+func (c *core) misplaced(id bson.RawValue) error {
+	return fault.Refuse(fault.Of(id, fmt.Errorf("%w: %q or %q has not the value, or not the type, that the _id has", fault.ErrMalformed, c.frame.SeriesField, c.frame.StartField)))
 }

@@ -25,13 +25,13 @@ import (
 
 // Series stores measurements of type M as packed blocks. ID is the type of the key of a series. Series is
 // safe for concurrent use.
-type Series[ID, M any] struct{ core *store }
+type Series[ID, M any] struct{ core *core }
 
 var _ mongopatterns.Checker = (*Series[string, bson.D])(nil)
 
-// store implements Series without its type parameters.
-type store struct {
-	windows.Frame
+// core implements Series without its type parameters.
+type core struct {
+	frame windows.Frame
 	opts  Options
 	shape *shape       // for measurements that can be packed without BSON; nil for others
 	parts []pack.Parts // the parts of a tally to compute, by Options.Values
@@ -55,11 +55,11 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
 		return nil, err
 	}
-	c, err := newStore(coll, window, opts)
+	c, err := newCore(coll, window, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := windows.CheckFields[M](c.Codec, c.opts.Values, "Options.TimeField", c.opts.TimeField); err != nil {
+	if err := windows.CheckFields[M](c.frame.Codec, c.opts.Values, "Options.TimeField", c.opts.TimeField); err != nil {
 		return nil, err
 	}
 	if c.opts.BatchField != "" {
@@ -71,26 +71,26 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	return &Series[ID, M]{c}, nil
 }
 
-func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*store, error) {
+func newCore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*core, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	settings := o.settings()
-	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: scoped.On(coll), Window: w, Codec: codec.Of(coll, o.Registry, o.BSON),
+	c := &core{needed: map[string]bool{}, frame: windows.Frame{Pattern: "series", Coll: scoped.On(coll), Window: w, Codec: codec.New(coll, o.Registry, o.BSON),
 		Early: time.Millisecond}}
-	if err := c.Complete(settings...); err != nil {
+	if err := c.frame.Complete(settings...); err != nil {
 		return nil, err
 	}
-	c.opts, c.Guards = o, []string{o.MarkField, o.RevisionField, o.CountField}
+	c.opts, c.frame.Guards = o, []string{o.MarkField, o.RevisionField, o.CountField}
 	for _, v := range o.Values {
 		if v.Count == "" {
 			c.needed[v.Field] = true
 		}
 	}
 	c.parts = parts(o.Values)
-	c.SeriesField, c.StartField, c.EndField = o.SeriesField, o.StartField, o.EndField
+	c.frame.SeriesField, c.frame.StartField, c.frame.EndField = o.SeriesField, o.StartField, o.EndField
 	return c, nil
 }
 
@@ -99,20 +99,20 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 // documents that hold the ID of a batch.
 func (s *Series[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
-	models := []mongo.IndexModel{{Keys: c.Keys()}}
+	models := []mongo.IndexModel{{Keys: c.frame.Keys()}}
 	if c.opts.BatchField != "" {
-		field := c.batchID()
+		field := c.batchIDPath()
 		models = append(models, mongo.IndexModel{
-			Keys: append(c.Keys(), expr.Element(field, 1)),
+			Keys: append(c.frame.Keys(), expr.Element(field, 1)),
 			Options: options.Index().SetUnique(true).
 				SetPartialFilterExpression(expr.D(field, expr.Op("$exists", true))),
 		})
 	}
-	return map[string][]mongo.IndexModel{c.Coll.Name(): models}
+	return map[string][]mongo.IndexModel{c.frame.Coll.Name(): models}
 }
 
-// batchID is the path of the IDs of batches.
-func (c *store) batchID() string { return c.opts.BatchField + ".id" }
+// batchIDPath is the path of the IDs of batches.
+func (c *core) batchIDPath() string { return c.opts.BatchField + ".id" }
 
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
 // other options, it returns ErrIndexConflict. It returns ErrInvalid if the collection has a default
@@ -123,24 +123,24 @@ func (c *store) batchID() string { return c.opts.BatchField + ".id" }
 func (s *Series[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "series.EnsureIndexes")
 	defer fault.In(&err, "series.EnsureIndexes")
-	if err := collation.Refuse(ctx, s.core.Coll); err != nil {
+	if err := collation.Refuse(ctx, s.core.frame.Coll); err != nil {
 		return err
 	}
-	if err := s.core.Codec.Agree(ctx, s.core.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
+	if err := s.core.frame.Codec.CheckClient(ctx, s.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
-	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())
+	return indexes.EnsureAll(ctx, s.core.frame.Coll.Database(), s.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}. On a sharded collection the filter of
 // every write of one document contains it, and a read of a series goes by its prefix to the shards that
 // hold the series.
 func (s *Series[ID, M]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{s.core.Coll.Name(): s.core.Keys()}
+	return map[string]bson.D{s.core.frame.Coll.Name(): s.core.frame.Keys()}
 }
 
 // Filter selects the documents that can hold measurements of series at or after from and before to. A zero
 // time sets no limit. It uses the index {series, start}.
 func (s *Series[ID, M]) Filter(series ID, from, to time.Time) bson.D {
-	return s.core.RangeFilter(series, from, to)
+	return s.core.frame.RangeFilter(series, from, to)
 }

@@ -36,12 +36,12 @@ type field struct {
 
 // shapeOf returns the shape of M, nil if M has to go through BSON: because it is not a struct, because a
 // field is not a number, string, boolean or time, or because options of the driver change its encoding.
-func shapeOf[M any](c *store) *shape {
+func shapeOf[M any](c *core) *shape {
 	t := reflect.TypeFor[M]()
-	if t.Kind() != reflect.Struct || c.Codec != (codec.Codec{}) {
+	if t.Kind() != reflect.Struct || c.frame.Codec != (codec.Codec{}) {
 		return nil
 	}
-	stored := c.Codec.Struct(t)
+	stored := c.frame.Codec.Struct(t)
 	if stored == nil || stored.Inline != nil {
 		return nil
 	}
@@ -106,14 +106,6 @@ func encodesItself(t reflect.Type) bool {
 		reflect.TypeFor[bson.ValueUnmarshaler](), reflect.TypeFor[bson.Zeroer]()}, reflect.PointerTo(t).Implements)
 }
 
-// measurement converts *m for Add: with a shape it is the pointer m, because Add reads the fields in place.
-func (c *store) measurement(m any) any {
-	if c.shape != nil {
-		return m
-	}
-	return reflect.ValueOf(m).Elem().Interface()
-}
-
 // text is the number of bytes of the strings in a struct, the only fields whose size is not bounded.
 func (s *shape) text(m reflect.Value) (size int) {
 	for _, f := range s.fields {
@@ -142,12 +134,12 @@ func (s *shape) put(t *pack.Table, m reflect.Value) (size int) {
 			}
 		case reflect.Bool:
 			if x := m.Field(f.i).Bool(); !f.omit || x {
-				t.Set(f.name, value.Of(x))
+				t.Set(f.name, value.New(x))
 			}
 		case reflect.String:
 			x := m.Field(f.i).String()
 			if size += len(x); !f.omit || x != "" {
-				t.Set(f.name, value.Of(x))
+				t.Set(f.name, value.New(x))
 			}
 		default:
 			x, kind := m.Field(f.i).Int(), pack.Int32

@@ -37,22 +37,22 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 	defer fault.In(&err, "slots.Adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	g := s.core
-	if err := maintain.Ready(ctx, work, g.Coll); err != nil {
+	if err := maintain.Ready(ctx, work, g.frame.Coll); err != nil {
 		return result, err
 	}
 	if parse == nil {
 		parse = parseTime
 	}
 	text := expr.D("$type", "string", "$not", expr.AnArray) // also not a list of strings
-	scan := maintain.Scan{Filter: expr.D(g.StartField, text), Projection: g.Keys(), Whole: true, BatchSize: transfer.WholeBatch}
-	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	scan := maintain.Scan{Filter: expr.D(g.frame.StartField, text), Projection: g.frame.Keys(), Whole: true, BatchSize: transfer.WholeBatch}
+	return maintain.Run(ctx, g.frame.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {
 			converted, err := g.convert(found, parse, w, result)
 			result.Done += int64(len(converted))
 			return err
 		}
 		var once mongopatterns.Result
-		if err := maintain.Once(ctx, g.Coll, func(ctx context.Context) (err error) {
+		if err := maintain.Once(ctx, g.frame.Coll, func(ctx context.Context) (err error) {
 			once, err = g.redate(ctx, found, parse, w)
 			return err
 		}); err != nil {
@@ -68,11 +68,11 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 //
 // Cost: 3 round trips.
 func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) (time.Time, error), w mongopatterns.Work) (result mongopatterns.Result, err error) {
-	docs, err := transfer.ByID(ctx, g.Coll, found, nil)
+	docs, err := transfer.ByID(ctx, g.frame.Coll, found, nil)
 	if err != nil {
 		return result, err
 	}
-	docs = slices.DeleteFunc(g.Only(found, docs), func(doc bson.Raw) bool { return value.Lookup(doc, g.StartField).Type != bson.TypeString })
+	docs = slices.DeleteFunc(g.frame.Only(found, docs), func(doc bson.Raw) bool { return value.Lookup(doc, g.frame.StartField).Type != bson.TypeString })
 	result.Skipped = int64(len(found) - len(docs))
 	converted, err := g.convert(docs, parse, w, &result)
 	if err != nil || len(converted) == 0 {
@@ -80,10 +80,10 @@ func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) 
 	}
 	var deletes, updates []mongo.WriteModel
 	for _, c := range converted {
-		deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.UnchangedFilter(c.doc)))
+		deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.frame.UnchangedFilter(c.doc)))
 		updates = append(updates, g.bring(c.doc, c.to, false))
 	}
-	done, err := fault.Many(g.Coll.BulkWrite(ctx, append(deletes, updates...)))
+	done, err := fault.Many(g.frame.Coll.BulkWrite(ctx, append(deletes, updates...)))
 	result.Done = int64(len(converted))
 	if err != nil {
 		return result, err
@@ -113,7 +113,7 @@ func (g *grid) convert(docs []bson.Raw, parse func(string) (time.Time, error), w
 		case w.Strict:
 			return nil, fault.Of(doc.Lookup("_id"), err)
 		default:
-			maintain.Fail(result, g.Coll.Name(), doc.Lookup("_id"), err)
+			maintain.Fail(result, g.frame.Coll.Name(), doc.Lookup("_id"), err)
 		}
 	}
 	return out, nil
@@ -130,15 +130,15 @@ func parseTime(s string) (t time.Time, err error) {
 
 // converted returns the place of a document whose start is a string.
 func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p windows.Place, err error) {
-	text := value.Lookup(doc, g.StartField).StringValue()
+	text := value.Lookup(doc, g.frame.StartField).StringValue()
 	refused := func(err error) (windows.Place, error) {
-		return p, fault.Invalid("%s is %q: %w", g.StartField, text, err)
+		return p, fault.Invalid("%s is %q: %w", g.frame.StartField, text, err)
 	}
 	t, err := parse(text)
 	if err != nil {
 		return refused(err)
 	}
-	p, err = g.Place(value.Lookup(doc, g.SeriesField), t)
+	p, err = g.frame.Place(value.Lookup(doc, g.frame.SeriesField), t)
 	if err != nil {
 		return refused(err)
 	}

@@ -33,7 +33,7 @@ func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mo
 	ctx = comment.Call(ctx, "slots.Archive")
 	defer fault.In(&err, "slots.Archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Archive(ctx, before, scoped.On(target), work, s.core.arrive)
+	return s.core.frame.Archive(ctx, before, scoped.On(target), work, s.core.arrive)
 }
 
 func (g *grid) arrive(_ context.Context, _ *scoped.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
@@ -41,7 +41,7 @@ func (g *grid) arrive(_ context.Context, _ *scoped.Collection, docs []bson.Raw) 
 		if err := g.checkWritable(doc); err != nil {
 			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), err))
 		}
-		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.SeriesField), Start: g.StartOf(doc)}, true))
+		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.frame.SeriesField), Start: g.frame.StartOf(doc)}, true))
 	}
 	return updates, nil
 }
@@ -49,8 +49,8 @@ func (g *grid) arrive(_ context.Context, _ *scoped.Collection, docs []bson.Raw) 
 // checkWritable refuses a document whose place cannot be told, such as one with its start in an array, which the filter of
 // Archive meets, and what checkNames refuses.
 func (g *grid) checkWritable(doc bson.Raw) error {
-	if start := value.Lookup(doc, g.StartField); start.Type != bson.TypeDateTime {
-		return fmt.Errorf("%w: %s is %s, not a date", fault.ErrMalformed, g.StartField, value.Text(start))
+	if start := value.Lookup(doc, g.frame.StartField); start.Type != bson.TypeDateTime {
+		return fmt.Errorf("%w: %s is %s, not a date", fault.ErrMalformed, g.frame.StartField, value.Text(start))
 	}
 	return g.checkNames(doc)
 }
@@ -107,12 +107,12 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 	g.walk(doc, func(slot windows.Entry, path string, _ bool) { put(path, expr.Literal(slot.Raw), !later) })
 	elements, _ := doc.Elements()
 	for _, e := range elements {
-		if k := e.Key(); k != g.SeriesField && k != g.StartField && k != g.data && (k != g.EndField || later) {
+		if k := e.Key(); k != g.frame.SeriesField && k != g.frame.StartField && k != g.data && (k != g.frame.EndField || later) {
 			put(k, expr.Literal(e.Value()), true)
 		}
 	}
-	if g.EndField != "" && !later {
-		put(g.EndField, g.EndOf(p.End), false)
+	if g.frame.EndField != "" && !later {
+		put(g.frame.EndField, g.frame.EndOf(p.End), false)
 	}
-	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.PlaceFilter(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
+	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.frame.PlaceFilter(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }

@@ -28,7 +28,7 @@ import (
 // Cost: 3 round trips, and 1 for each batch; scans the collection by _id.
 func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "slots.Check")
-	return fault.Seq("slots.Check", s.core.Problems(ctx, work, s.core.scan(), s.core.audit, s.core.data))
+	return fault.Seq("slots.Check", s.core.frame.Problems(ctx, work, s.core.scan(), s.core.audit, s.core.data))
 }
 
 // Repair sets wrong ends. Remaining counts the documents with a bad start.
@@ -38,18 +38,18 @@ func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 	ctx = comment.Call(ctx, "slots.Repair")
 	defer fault.In(&err, "slots.Repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Repair(ctx, work, s.core.scan(), s.core.audit)
+	return s.core.frame.Repair(ctx, work, s.core.scan(), s.core.audit)
 }
 
 func (g *grid) scan() maintain.Scan {
-	fields := g.Keys()
-	if g.EndField != "" {
-		fields = append(fields, expr.Element(g.EndField, 1))
+	fields := g.frame.Keys()
+	if g.frame.EndField != "" {
+		fields = append(fields, expr.Element(g.frame.EndField, 1))
 	}
 	return maintain.Scan{Projection: fields}
 }
 
 func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
-	_, _, ends, _ := g.Span(doc, report)
+	_, _, ends, _ := g.frame.Span(doc, report)
 	return mongo.Pipeline{expr.Op("$set", ends)}
 }

@@ -31,11 +31,11 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	ctx = comment.Call(ctx, "slots.Get")
 	defer fault.In(&err, "slots.Get")
 	g := s.core
-	p, err := g.Place(series, t)
+	p, err := g.frame.Place(series, t)
 	if err != nil {
 		return m, err
 	}
-	doc, err := windows.First(cursor.Find(ctx, g.Coll, g.PlaceFilter(p), options.Find().SetLimit(1).
+	doc, err := windows.First(cursor.Find(ctx, g.frame.Coll, g.frame.PlaceFilter(p), options.Find().SetLimit(1).
 		SetProjection(expr.D("_id", 0, "m", expr.Field(g.path(t))))))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		err = g.misfiled(ctx, p.Series)
@@ -47,18 +47,18 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	if v.Type == 0 || v.Type == bson.TypeNull {
 		return m, p.Named(t.UnixMilli(), "", mongopatterns.ErrNotFound)
 	}
-	return codec.DecodeValue[M](g.Codec, v)
+	return codec.DecodeValue[M](g.frame.Codec, v)
 }
 
 // misfiled returns the error NoDate if starts of the series are strings, which no range of dates finds,
 // otherwise ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
-	filter := expr.D(g.SeriesField, value.Equal(series), g.StartField, expr.Op("$type", "string"))
-	doc, err := windows.First(cursor.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(expr.D(g.StartField, 1))))
+	filter := expr.D(g.frame.SeriesField, value.Equal(series), g.frame.StartField, expr.Op("$type", "string"))
+	doc, err := windows.First(cursor.Find(ctx, g.frame.Coll, filter, options.Find().SetLimit(1).SetProjection(expr.D(g.frame.StartField, 1))))
 	if err != nil {
 		return err
 	}
-	return g.NoDate(doc)
+	return g.frame.NoDate(doc)
 }
 
 // Range returns the slots of series that begin at or after from and before to, in order. A zero time sets
@@ -71,7 +71,7 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 func (s *Slots[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[Slot[M], error] {
 	ctx = comment.Call(ctx, "slots.Range")
 	g := s.core
-	return fault.Seq("slots.Range", windows.InOrder(&g.Frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
+	return fault.Seq("slots.Range", windows.InOrder(&g.frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
 }
 
 func slotOf[M any](m M, e windows.Entry) Slot[M] {
@@ -79,14 +79,14 @@ func slotOf[M any](m M, e windows.Entry) Slot[M] {
 }
 
 func (g *grid) documents(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
-	raw, err := g.SeriesOf(series)
+	raw, err := g.frame.SeriesOf(series)
 	if err != nil {
 		return fault.Stop[bson.Raw](err)
 	}
 	return func(yield func(bson.Raw, error) bool) {
 		found := false
-		for doc, err := range cursor.Find(ctx, g.Coll, g.RangeFilter(raw, from, to), options.Find().
-			SetSort(expr.D(g.StartField, 1)).SetProjection(g.projection(from, to))) {
+		for doc, err := range cursor.Find(ctx, g.frame.Coll, g.frame.RangeFilter(raw, from, to), options.Find().
+			SetSort(expr.D(g.frame.StartField, 1)).SetProjection(g.projection(from, to))) {
 			found = true
 			if !yield(doc, err) {
 				return
@@ -105,13 +105,13 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 func (s *Slots[ID, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
 
 func (g *grid) projection(from, to time.Time) bson.D {
-	projection := expr.D("_id", 0, g.StartField, 1)
+	projection := expr.D("_id", 0, g.frame.StartField, 1)
 	whole := append(projection, expr.Element(g.data, 1))
 	if windows.CheckTime(from) != nil || windows.CheckTime(to) != nil {
 		return whole
 	}
 	from, to = time.UnixMilli(from.UnixMilli()), time.UnixMilli(to.UnixMilli()) // as the times are stored
-	start, end := g.Window.Bounds(from)
+	start, end := g.frame.Window.Bounds(from)
 	if to.After(end) {
 		return whole
 	}
@@ -149,7 +149,7 @@ func (g *grid) walk(doc bson.Raw, visit func(slot windows.Entry, path string, ti
 		}
 	}
 	if data := value.Lookup(doc, g.data); data.Type != 0 {
-		below(windows.Entry{Time: g.StartOf(doc), Raw: data}, g.data, true, g.levels)
+		below(windows.Entry{Time: g.frame.StartOf(doc), Raw: data}, g.data, true, g.levels)
 	}
 }
 
@@ -169,25 +169,25 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 	ctx = comment.Call(ctx, "slots.Latest")
 	defer fault.In(&err, "slots.Latest")
 	g := s.core
-	raw, err := g.SeriesOf(series)
+	raw, err := g.frame.SeriesOf(series)
 	if err != nil {
 		return slot, err
 	}
 	for before := (time.Time{}); ; {
-		newest, err := windows.First(cursor.Find(ctx, g.Coll, g.RangeFilter(raw, time.Time{}, before), options.Find().SetLimit(1).
-			SetSort(expr.D(g.StartField, -1)).SetProjection(g.projection(time.Time{}, time.Time{}))))
+		newest, err := windows.First(cursor.Find(ctx, g.frame.Coll, g.frame.RangeFilter(raw, time.Time{}, before), options.Find().SetLimit(1).
+			SetSort(expr.D(g.frame.StartField, -1)).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err != nil {
 			return slot, err
 		}
-		if value.Lookup(newest, g.StartField).Type != bson.TypeDateTime {
-			return slot, g.NoDate(newest)
+		if value.Lookup(newest, g.frame.StartField).Type != bson.TypeDateTime {
+			return slot, g.frame.NoDate(newest)
 		}
 		if all, _ := g.entries(newest); len(all) > 0 {
 			last := slices.MaxFunc(all, func(a, b windows.Entry) int { return cmp.Compare(a.Time, b.Time) })
-			m, err := codec.DecodeValue[M](g.Codec, last.Raw)
+			m, err := codec.DecodeValue[M](g.frame.Codec, last.Raw)
 			return slotOf(m, last), err
 		}
-		if before = time.UnixMilli(g.StartOf(newest)); before.IsZero() { // the first window of all, and no limit to Filter
+		if before = time.UnixMilli(g.frame.StartOf(newest)); before.IsZero() { // the first window of all, and no limit to Filter
 			return slot, mongopatterns.ErrNotFound
 		}
 	}

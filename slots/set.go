@@ -25,7 +25,7 @@ import (
 func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (err error) {
 	ctx = comment.Call(ctx, "slots.Set")
 	defer fault.In(&err, "slots.Set")
-	one := &batch{grid: s.core}
+	one := &batch{core: s.core}
 	if err := one.Add(series, Slot[any]{t, m}); err != nil {
 		return err
 	}
@@ -45,13 +45,13 @@ func (s *Slots[ID, M]) SetMany(ctx context.Context, slots iter.Seq2[ID, Slot[M]]
 	ctx = comment.Call(ctx, "slots.SetMany")
 	defer fault.In(&err, "slots.SetMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Many(ctx, windows.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
+	return s.core.frame.Many(ctx, windows.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
 
 // A batch holds encoded slots by document, until they are stored.
 type batch struct {
-	*grid
-	windows.Groups[waiting]
+	core   *grid
+	groups windows.Groups[waiting]
 }
 
 type group = windows.Group[waiting]
@@ -67,9 +67,9 @@ type item struct {
 	raw  bson.RawValue
 }
 
-func (g *grid) begin() windows.Batch { return &batch{grid: g} }
+func (g *grid) begin() windows.Batch { return &batch{core: g} }
 
-func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
+func (b *batch) Size() (count, bytes int) { return b.groups.Count, b.groups.Bytes }
 
 // Add encodes a slot once and puts it into the group of its window.
 func (b *batch) Add(series, v any) error {
@@ -77,27 +77,27 @@ func (b *batch) Add(series, v any) error {
 	if err := windows.CheckTime(slot.Time); err != nil {
 		return fmt.Errorf("slot: %w", err)
 	}
-	raw, err := b.Codec.Value(slot.Value)
+	raw, err := b.core.frame.Codec.Value(slot.Value)
 	if err != nil {
 		return fmt.Errorf("slot: %w", err)
 	}
 	if raw.Type == bson.TypeNull {
 		return fault.Invalid("slot: the value is null")
 	}
-	g, err := b.Find(&b.Frame, series, slot.Time.UnixMilli())
+	g, err := b.groups.GroupOf(&b.core.frame, series, slot.Time.UnixMilli())
 	if err != nil {
 		return err
 	}
 	if g.Content.items == nil {
-		if g.Content.created, err = b.Created(g.Place, series, b.metadata); err != nil {
+		if g.Content.created, err = b.core.frame.Created(g.Place, series, b.core.metadata); err != nil {
 			return err
 		}
 	}
 	if size := len(g.Content.created) + len(raw.Value); size > windows.MaxBytes {
 		return fault.Invalid("slot: it has %d bytes with Metadata, more than fits into a document", size)
 	}
-	g.Content.items = append(g.Content.items, item{b.path(slot.Time), raw})
-	b.Count, b.Bytes = b.Count+1, b.Bytes+len(raw.Value)
+	g.Content.items = append(g.Content.items, item{b.core.path(slot.Time), raw})
+	b.groups.Count, b.groups.Bytes = b.groups.Count+1, b.groups.Bytes+len(raw.Value)
 	return nil
 }
 
@@ -107,14 +107,14 @@ func (b *batch) Add(series, v any) error {
 // Cost: that of a batch of SetMany.
 func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
-	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Content.items == nil }) // nil if its Metadata was refused
+	left := slices.DeleteFunc(slices.Clone(b.groups.All), func(g *group) bool { return g.Content.items == nil }) // nil if its Metadata was refused
 	for attempt := 0; len(left) > 0; attempt++ {
-		again, taken, err := b.send(ctx, left, &r)
+		again, taken, err := b.core.send(ctx, left, &r)
 		if err != nil {
 			return r, err
 		}
 		if len(again) > 0 {
-			if err := b.CheckRetry(ctx, attempt, taken); err != nil {
+			if err := b.core.frame.CheckRetry(ctx, attempt, taken); err != nil {
 				return r, err
 			}
 		}
@@ -132,7 +132,7 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 	for i, d := range groups {
 		upserts[i] = g.upsert(d)
 	}
-	outcomes, err := g.Send(ctx, upserts)
+	outcomes, err := g.frame.Send(ctx, upserts)
 	for i, o := range outcomes {
 		rows := len(groups[i].Content.items)
 		switch o.Fate {
@@ -144,9 +144,9 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 			again, taken = append(again, groups[i]), o.Err
 		case windows.TooLarge, windows.Unkeyed: // a slot has only one place; the collection is sharded by another key
 			err = cmp.Or(err, fault.Of(upserts[i].ID(), o.Err))
-			g.CountRefused(r, upserts[i].ID(), rows, o.Err)
+			g.frame.CountRefused(r, upserts[i].ID(), rows, o.Err)
 		case windows.Refused:
-			g.CountRefused(r, upserts[i].ID(), rows, o.Err)
+			g.frame.CountRefused(r, upserts[i].ID(), rows, o.Err)
 		}
 	}
 	return again, taken, err
@@ -157,7 +157,7 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 // comes several times it stores the last item.
 func (g *grid) upsert(d *group) windows.Upsert {
 	filter, update, last := codec.Build(128), codec.Build(256), map[string]int{}
-	g.AddPlace(filter, d.Place)
+	g.frame.AddPlace(filter, d.Place)
 	for i, it := range d.Content.items {
 		last[it.path] = i
 	}
@@ -170,8 +170,8 @@ func (g *grid) upsert(d *group) windows.Upsert {
 	update.Close()
 	update.Open("$setOnInsert")
 	update.Open("_id")
-	update.Value(g.SeriesField, d.Series)
-	update.Date(g.StartField, d.Start)
+	update.Value(g.frame.SeriesField, d.Place.Series)
+	update.Date(g.frame.StartField, d.Place.Start)
 	update.Close()
 	fields, _ := d.Content.created.Elements()
 	for _, e := range fields {
@@ -189,12 +189,12 @@ func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err 
 	ctx = comment.Call(ctx, "slots.Delete")
 	defer fault.In(&err, "slots.Delete")
 	g := s.core
-	p, err := g.Place(series, t)
+	p, err := g.frame.Place(series, t)
 	if err != nil {
 		return err
 	}
 	path := g.path(t)
-	result, err := fault.One(g.Coll.UpdateOne(ctx, append(g.PlaceFilter(p), expr.Element(path, expr.Op("$exists", true))),
+	result, err := fault.One(g.frame.Coll.UpdateOne(ctx, append(g.frame.PlaceFilter(p), expr.Element(path, expr.Op("$exists", true))),
 		expr.Op("$unset", expr.D(path, ""))))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound

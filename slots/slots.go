@@ -59,7 +59,7 @@ var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
 
 // grid implements Slots without its type parameters.
 type grid struct {
-	windows.Frame
+	frame    windows.Frame
 	metadata func(series any, start time.Time) bson.D
 	data     string
 	levels   []time.Duration
@@ -83,13 +83,13 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: scoped.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	g := &grid{frame: windows.Frame{Pattern: "slots", Coll: scoped.On(coll), Window: window, Codec: codec.New(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)},
 		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
-	if err := g.Complete(
+	if err := g.frame.Complete(
 		config.Number("Options.EndTime", (*int)(&o.EndTime), 0, 0, int(timeseries.LastSecond)),
 		config.Name("Options.SeriesField", &o.SeriesField, "series"),
 		config.Name("Options.StartField", &o.StartField, "start"),
@@ -102,7 +102,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if start, end := window.Bounds(time.Unix(0, 0)); end.Sub(start) == math.MaxInt64 {
 		return nil, fault.Invalid("window: it is longer than 292 years")
 	}
-	g.SeriesField, g.StartField, g.EndField, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
+	g.frame.SeriesField, g.frame.StartField, g.frame.EndField, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
 	return &Slots[ID, M]{g}, nil
 }
 
@@ -123,8 +123,8 @@ func checkLevels(levels []time.Duration) error {
 
 // Indexes returns the index Slots uses besides _id, the unique {series: 1, start: 1}.
 func (s *Slots[ID, M]) Indexes() map[string][]mongo.IndexModel {
-	unique := mongo.IndexModel{Keys: s.core.Keys(), Options: options.Index().SetUnique(true)}
-	return map[string][]mongo.IndexModel{s.core.Coll.Name(): {unique}}
+	unique := mongo.IndexModel{Keys: s.core.frame.Keys(), Options: options.Index().SetUnique(true)}
+	return map[string][]mongo.IndexModel{s.core.frame.Coll.Name(): {unique}}
 }
 
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
@@ -136,24 +136,24 @@ func (s *Slots[ID, M]) Indexes() map[string][]mongo.IndexModel {
 func (s *Slots[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "slots.EnsureIndexes")
 	defer fault.In(&err, "slots.EnsureIndexes")
-	if err := collation.Refuse(ctx, s.core.Coll); err != nil {
+	if err := collation.Refuse(ctx, s.core.frame.Coll); err != nil {
 		return err
 	}
-	if err := s.core.Codec.Agree(ctx, s.core.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
+	if err := s.core.frame.Codec.CheckClient(ctx, s.core.frame.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
-	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())
+	return indexes.EnsureAll(ctx, s.core.frame.Coll.Database(), s.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}.
 func (s *Slots[ID, M]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{s.core.Coll.Name(): s.core.Keys()}
+	return map[string]bson.D{s.core.frame.Coll.Name(): s.core.frame.Keys()}
 }
 
 // Filter selects the documents that can hold slots of series at or after from and before to. A zero time
 // sets no limit.
 func (s *Slots[ID, M]) Filter(series ID, from, to time.Time) bson.D {
-	return s.core.RangeFilter(series, from, to)
+	return s.core.frame.RangeFilter(series, from, to)
 }
 
 // Path returns the field of the slot that holds t, in the document of its window, such as "data.15.4". For a time
@@ -167,7 +167,7 @@ func (s *Slots[ID, M]) Path(t time.Time) string {
 }
 
 func (g *grid) path(t time.Time) string {
-	start, _ := g.Window.Bounds(t)
+	start, _ := g.frame.Window.Bounds(t)
 	return g.data + keys(t.Sub(start), g.levels)
 }
 

@@ -103,7 +103,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		return nil, err
 	}
 	c := &core{idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Prefer}
-	c.codec = codec.Of(hot, o.Registry, o.BSON)
+	c.codec = codec.New(hot, o.Registry, o.BSON)
 	of, err := scope.New(c.codec, o.Scope)
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := s.core.ready(ctx, nil); err != nil {
 		return err
 	}
-	if err := s.core.codec.Agree(ctx, s.core.hot, reflect.TypeFor[ID](), reflect.TypeFor[H](), reflect.TypeFor[C]()); err != nil {
+	if err := s.core.codec.CheckClient(ctx, s.core.hot, reflect.TypeFor[ID](), reflect.TypeFor[H](), reflect.TypeFor[C]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.cold.Database(), s.Indexes())
@@ -269,7 +269,8 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 	if err != nil {
 		return hot, err
 	}
-	return hot, fault.Found(raw, cursor.One(s.core.hot.FindOne(ctx, s.core.hotOf(raw)), &hot))
+	err = fault.Found(raw, cursor.One(s.core.hot.FindOne(ctx, s.core.hotOf(raw)), &hot))
+	return hot, err
 }
 
 // GetCold returns the cold document of an ID, or mongopatterns.ErrNotFound. It also returns
@@ -283,7 +284,8 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 	if err != nil {
 		return cold, err
 	}
-	return cold, fault.Found(raw, cursor.One(s.core.cold.FindOne(ctx, s.core.coldOf(raw)), &cold))
+	err = fault.Found(raw, cursor.One(s.core.cold.FindOne(ctx, s.core.coldOf(raw)), &cold))
+	return cold, err
 }
 
 // Get returns both documents of an ID. It returns cold fields of the hot document as part of the

@@ -373,7 +373,7 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 		out[0].Detail = detail
 		return out
 	}
-	have, want := value.Lookup(st.parent, c.o.ArrayField), value.Of(c.arranged(st.top))
+	have, want := value.Lookup(st.parent, c.o.ArrayField), value.New(c.arranged(st.top))
 	if !have.Equal(want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		report(WrongSubset, c.o.ArrayField, want)
 		out[0].Detail = fmt.Sprintf("%d of %d items", len(value.Values(have)), len(st.top))
@@ -450,13 +450,13 @@ func unscaled(sum, scaled bson.RawValue, scale any) *big.Rat {
 		return n
 	}
 	n := value.Number(scaled)
-	return n.Quo(n, value.Number(value.Of(scale)))
+	return n.Quo(n, value.Number(value.New(scale)))
 }
 
 // number is a statistic, 0 if it is missing.
 func number(v bson.RawValue) bson.RawValue {
 	if v.IsZero() {
-		return value.Of(int32(0))
+		return value.New(int32(0))
 	}
 	return v
 }

@@ -51,7 +51,7 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (f 
 		conditions, _ := inner.Elements()
 		equal := len(conditions) == 0 || !strings.HasPrefix(conditions[0].Key(), "$")
 		if equal {
-			conditions, _ = value.Of(expr.D("$eq", e.Value())).Document().Elements()
+			conditions, _ = value.New(expr.D("$eq", e.Value())).Document().Elements()
 		}
 		for _, condition := range conditions {
 			t, err := parseTest(path, condition.Key(), condition.Value())

@@ -76,7 +76,7 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 	if err := c.o.complete(); err != nil {
 		return nil, err
 	}
-	c.codec = codec.Of(items, c.o.Registry, c.o.BSON)
+	c.codec = codec.New(items, c.o.Registry, c.o.BSON)
 	of, err := scope.New(c.codec, c.o.Scope)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (s *Subset[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := s.core.ready(ctx, nil); err != nil {
 		return err
 	}
-	if err := s.core.codec.Agree(ctx, s.core.items, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
+	if err := s.core.codec.CheckClient(ctx, s.core.items, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.items.Database(), s.Indexes())

@@ -196,7 +196,7 @@ func (s *Subset[ID, T]) InsertMany(ctx context.Context, items iter.Seq2[ID, T], 
 	ctx = comment.Call(ctx, "subset.InsertMany")
 	defer fault.In(&err, "subset.InsertMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	w, err := maintain.OfItems(work, batchItems, false)
+	w, err := maintain.CompletedItems(work, batchItems, false)
 	if err != nil || items == nil {
 		return result, err
 	}

@@ -91,4 +91,4 @@ func TestVariance(t *testing.T) {
 }
 
 // of is a Go value of a numeric type as a Number.
-func of(v any) timeseries.Number { return timeseries.NumberOf(value.Of(v)) }
+func of(v any) timeseries.Number { return timeseries.NumberOf(value.New(v)) }

@@ -48,7 +48,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	defer fault.In(&err, "tree.Load")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	defer maintain.Unstored(&err, &result)
-	w, err := maintain.OfItems(work, defaultBatch, false)
+	w, err := maintain.CompletedItems(work, defaultBatch, false)
 	if err := cmp.Or(err, pos.err); err != nil {
 		return result, err
 	}

@@ -47,7 +47,7 @@ func (s materializedPath) parent(n node) (ref node, broken string) {
 	ref.path = strings.TrimSuffix(n.path, last+sep)
 	ok := true
 	if s.o.SegmentField != "" {
-		ref.segment = value.Of(last)
+		ref.segment = value.New(last)
 	} else {
 		ref.id, ok = segmentID(last, n.id)
 	}
@@ -62,7 +62,7 @@ func (s *store) rootPath() bson.RawValue {
 	if s.o.SegmentField == "" {
 		return value.Null
 	}
-	return value.Of(s.o.PathDelimiter)
+	return value.New(s.o.PathDelimiter)
 }
 
 func (s materializedPath) fieldsUnder(parent *node) bson.D {

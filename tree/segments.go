@@ -77,7 +77,7 @@ func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
 	if err != nil {
 		return value.Null, false
 	}
-	return value.Of(v), true
+	return value.New(v), true
 }
 
 // full returns the path of the children of n.

@@ -55,7 +55,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	if err := o.complete(kind); err != nil {
 		return nil, err
 	}
-	c := codec.Of(coll, o.Registry, o.BSON)
+	c := codec.New(coll, o.Registry, o.BSON)
 	of, err := scope.New(c, o.Scope)
 	if err != nil {
 		return nil, err

@@ -146,7 +146,7 @@ func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return err
 	}
-	if err := t.c.codec.Agree(ctx, t.c.coll, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
+	if err := t.c.codec.CheckClient(ctx, t.c.coll, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {

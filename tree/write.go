@@ -86,7 +86,7 @@ func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err er
 	if t.c.o.SegmentField == "" {
 		return fault.Invalid("Rename needs MaterializedPath with an Options.SegmentField")
 	}
-	return materializedPath{t.c.store}.rename(ctx, raw, value.Of(segment))
+	return materializedPath{t.c.store}.rename(ctx, raw, value.New(segment))
 }
 
 // Delete removes a node and returns the number of documents deleted. The policy says what happens to its

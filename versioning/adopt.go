@@ -382,7 +382,7 @@ func (d *store) pastRow(raw bson.Raw, past *Revision[bson.Raw]) (h head, row bso
 	if h.change, err = d.stamp(past.Change); err != nil {
 		return h, nil, err
 	}
-	fields := d.rowFields(h, deletedKey, value.Of(true))
+	fields := d.rowFields(h, deletedKey, value.New(true))
 	if !past.Deleted {
 		document := append([]diff.Field{field("_id", h.id)}, diff.Without(all, append([]string{"_id"}, d.unkept...)...)...)
 		if document, err = d.scoped(document); err != nil {

@@ -90,7 +90,7 @@ func (d *store) get(ctx context.Context, id bson.RawValue) (*current, error) {
 // guard selects a current document if it still is this revision. One without a number is revision
 // 1. It is encoded here because that takes the client less time than the driver's encoder.
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
-	is := value.Of(number)
+	is := value.New(number)
 	if number == 1 {
 		is = diff.Embedded([]diff.Field{field("$in", diff.Array([]diff.Field{field("", value.Null), field("", is)}))})
 	}
@@ -128,7 +128,7 @@ func (d *store) parse(raw bson.Raw) (*current, error) {
 
 // own returns number and change as fields.
 func (d *store) own(h head) []diff.Field {
-	return []diff.Field{field(d.opts.RevisionField, value.Of(h.number)), field(d.opts.ChangeField, h.change.value())}
+	return []diff.Field{field(d.opts.RevisionField, value.New(h.number)), field(d.opts.ChangeField, h.change.value())}
 }
 
 // kept returns the fields of a current document that the history keeps.
@@ -237,9 +237,9 @@ func checkLevels(id bson.RawValue, all []diff.Field) error {
 
 func field(key string, v bson.RawValue) diff.Field { return diff.Field{Key: key, Value: v} }
 
-// valueOf encodes a value of one of the driver's own types.
+// dateValue encodes a time as the driver encodes it.
 func dateValue(t time.Time) bson.RawValue {
-	return value.Of(bson.NewDateTimeFromTime(t))
+	return value.New(bson.NewDateTimeFromTime(t))
 }
 
 // wholeNumber reads a revision's number. It accepts 1 to math.MaxInt64 - 1, so that there is always
@@ -292,10 +292,10 @@ func (d *store) stamp(c Change) (stamp, error) {
 		return out, err
 	}
 	if c.Author != "" {
-		out.rest = append(out.rest, field(authorKey, value.Of(c.Author)))
+		out.rest = append(out.rest, field(authorKey, value.New(c.Author)))
 	}
 	if c.Reason != "" {
-		out.rest = append(out.rest, field(reasonKey, value.Of(c.Reason)))
+		out.rest = append(out.rest, field(reasonKey, value.New(c.Reason)))
 	}
 	if c.Fields == nil {
 		return out, nil
@@ -332,7 +332,8 @@ func (d *store) change(c stamp) (Change, error) {
 	if own == nil {
 		return out, nil
 	}
-	return out, d.codec.Decode(diff.Raw(own), &out.Fields)
+	err := d.codec.Decode(diff.Raw(own), &out.Fields)
+	return out, err
 }
 
 // checkTime returns an error for a time that JSON cannot represent. For some such times UnixMilli

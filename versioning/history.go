@@ -69,7 +69,7 @@ func (d *store) archived(was, next *current) bson.Raw {
 	if next != nil && was.number%int64(d.opts.SnapshotEvery) != 0 {
 		after := d.kept(next)
 		if delta, ok := diff.Delta(after, d.kept(was)); ok {
-			made := diff.Embedded(append([]diff.Field{field(ofKey, value.Of(d.digest(after)))}, delta...))
+			made := diff.Embedded(append([]diff.Field{field(ofKey, value.New(d.digest(after)))}, delta...))
 			if len(made.Value) < len(whole.Value) && !value.Deeper(made, maxLevels) { // a delta has two levels for each of the document
 				return d.newRow(was.head, deltaKey, made)
 			}
@@ -80,7 +80,7 @@ func (d *store) archived(was, next *current) bson.Raw {
 
 // deletion returns the row of a deletion.
 func (d *store) deletion(h head) bson.Raw {
-	return diff.Raw(d.rowFields(h, deletedKey, value.Of(true)))
+	return diff.Raw(d.rowFields(h, deletedKey, value.New(true)))
 }
 
 // newRow returns a row with an _id. The driver would copy the row to add one.
@@ -90,7 +90,7 @@ func (d *store) newRow(h head, key string, what bson.RawValue) bson.Raw {
 
 func (d *store) rowFields(h head, key string, what bson.RawValue) []diff.Field {
 	return []diff.Field{
-		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, value.Of(h.number)),
+		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, value.New(h.number)),
 		field(d.opts.ChangeField, h.change.value()), field(key, what),
 	}
 }

@@ -39,7 +39,7 @@ func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revi
 	ctx = comment.Call(ctx, "versioning.SaveMany")
 	defer fault.In(&err, "versioning.SaveMany")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	w, err := maintain.OfItems(work, batchSize, true)
+	w, err := maintain.CompletedItems(work, batchSize, true)
 	if err != nil || revisions == nil {
 		return result, err
 	}
@@ -105,7 +105,7 @@ func (d *History[ID, T]) saveMany(
 ) error {
 	keys := make([]bson.Raw, len(all))
 	for i, s := range all {
-		keys[i] = diff.Raw([]diff.Field{field("_id", s.id), field("i", value.Of(int32(i)))})
+		keys[i] = diff.Raw([]diff.Field{field("_id", s.id), field("i", value.New(int32(i)))})
 	}
 	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 		some := make([]*saving[T], len(part))

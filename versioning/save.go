@@ -381,7 +381,8 @@ func (d *store) transact(ctx context.Context, first *draft, by stamp) (*draft, e
 	if err := d.begun(ctx, theirs); err != nil {
 		return nil, err
 	}
-	return next, d.archive(ctx, d.archived(theirs, &next.current))
+	err = d.archive(ctx, d.archived(theirs, &next.current))
+	return next, err
 }
 
 // put replaces the current document with next if it still is revision next.base. It returns what it

@@ -46,7 +46,7 @@ func (u *update) add(prefix string, all, changes []diff.Field) bool {
 		c.Key = prefix + c.Key
 		switch {
 		case c.Value.Type == 0:
-			u.unset = append(u.unset, field(c.Key, value.Of("")))
+			u.unset = append(u.unset, field(c.Key, value.New("")))
 		case old.Type == 0:
 			u.set, u.added = append(u.set, c), u.added+1
 		case !diff.Identical(old, c.Value) && !u.inside(c.Key+".", old, c.Value):

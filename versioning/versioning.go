@@ -124,7 +124,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 		return nil, err
 	}
 	core := &store{
-		opts: o, codec: codec.Of(current, o.Registry, o.BSON),
+		opts: o, codec: codec.New(current, o.Registry, o.BSON),
 		names:  []string{o.RevisionField, o.ChangeField},
 		unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
 	}
@@ -179,7 +179,7 @@ func (d *History[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := d.core.refuseCollation(ctx); err != nil {
 		return err
 	}
-	if err := d.core.codec.Agree(ctx, d.core.current, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
+	if err := d.core.codec.CheckClient(ctx, d.core.current, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	err = indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())

@@ -90,7 +90,8 @@ func prose(r *rand.Rand, n int) string {
 
 // findOne reads a document.
 func findOne[T any](ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOneOptions]) (out T, err error) {
-	return out, coll.FindOne(ctx, filter, opts...).Decode(&out)
+	err = coll.FindOne(ctx, filter, opts...).Decode(&out)
+	return out, err
 }
 
 // findAll reads documents, which must be n, or any number if n is negative.

@@ -79,7 +79,7 @@ func TestMultiple(t *testing.T) {
 	}
 }
 
-// sample is a report as a run would make it.
+// sampleReport is a report as a run would make it.
 func sampleReport() *report {
 	b := (&server{engine: "mongodb 6.0.5"}).start(benchmark{pattern: "paging", name: "by depth"}, "small", 5, 1)
 	for i, depth := range []string{"0", "1,000"} {

@@ -98,7 +98,7 @@ func writeGoals(w *strings.Builder, r *report) {
 	w.WriteString("\n")
 }
 
-// columns of the table of a pattern, beside what was done, how, its value and the multiple.
+// patternColumns are the columns of the table of a pattern, beside what was done, how, its value and the multiple.
 var patternColumns = []string{"server CPU", "round trips"}
 
 // writePattern writes what the cases of a pattern compare, and their results as one table.

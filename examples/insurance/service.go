@@ -170,7 +170,8 @@ func (s *service) find(ctx context.Context) (out []customer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return out, cursor.All(ctx, &out)
+	err = cursor.All(ctx, &out)
+	return out, err
 }
 
 // check finds what is inconsistent in the whole database.

@@ -14,9 +14,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Of returns the Codec of a helper: of its own registry and BSON options, or, if it has no BSON options, of those with
+// New returns the Codec of a helper: of its own registry and BSON options, or, if it has no BSON options, of those with
 // which the client of its collection encodes and decodes. It sends nothing.
-func Of(coll *mongo.Collection, registry *bson.Registry, own *options.BSONOptions) Codec {
+func New(coll *mongo.Collection, registry *bson.Registry, own *options.BSONOptions) Codec {
 	if own == nil && coll != nil {
 		own = client(coll)
 	}

@@ -35,22 +35,22 @@ func TestClientOptions(t *testing.T) {
 		if name != "DefaultDocumentMap" { // which DefaultDocumentM is instead of
 			every.Field(i).SetBool(true)
 		}
-		if got := Of(collectionOf(t, one), nil, nil).BSON; got == nil || *got != *one {
+		if got := New(collectionOf(t, one), nil, nil).BSON; got == nil || *got != *one {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	all := every.Interface().(options.BSONOptions)
-	if got := Of(collectionOf(t, &all), nil, nil).BSON; got == nil || *got != all {
+	if got := New(collectionOf(t, &all), nil, nil).BSON; got == nil || *got != all {
 		t.Errorf("all: %+v", got)
 	}
-	if got := Of(collectionOf(t, nil), nil, nil); got != (Codec{}) {
+	if got := New(collectionOf(t, nil), nil, nil); got != (Codec{}) {
 		t.Errorf("none: %+v", got)
 	}
-	if got := Of(collectionOf(t, &options.BSONOptions{}), nil, nil); got != (Codec{}) {
+	if got := New(collectionOf(t, &options.BSONOptions{}), nil, nil); got != (Codec{}) {
 		t.Errorf("no option set: %+v", got)
 	}
 	own, registry := &options.BSONOptions{NilMapAsEmpty: true}, bson.NewRegistry()
-	if got := Of(collectionOf(t, &all), registry, own); got != (Codec{registry, own}) {
+	if got := New(collectionOf(t, &all), registry, own); got != (Codec{registry, own}) {
 		t.Errorf("own: %+v", got)
 	}
 }
@@ -62,7 +62,7 @@ func BenchmarkOf(b *testing.B) {
 	}
 	coll := client.Database("db").Collection("c")
 	for b.Loop() {
-		Of(coll, nil, nil)
+		New(coll, nil, nil)
 	}
 }
 

@@ -53,13 +53,6 @@ func CheckFilter(what string, filter any) error {
 	return nil
 }
 
-// IsNone reports whether a filter is nil, or a nil slice or map, which the client's BSON options encode as null or as the
-// empty document.
-func IsNone(filter any) bool {
-	v := reflect.ValueOf(filter)
-	return !v.IsValid() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.IsNil()
-}
-
 // CheckUpdate refuses an update without operators, with a better error than the driver's. It leaves to the
 // driver what only the encoded update shows.
 func CheckUpdate(what string, update any) error {

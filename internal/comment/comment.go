@@ -92,8 +92,8 @@ var notes sync.Map
 
 type key struct{}
 
-// Of returns the comment of ctx.
-func Of(ctx context.Context) *Options {
+// OptionsOf returns the comment of ctx.
+func OptionsOf(ctx context.Context) *Options {
 	if n, ok := ctx.Value(key{}).(*Options); ok {
 		return n
 	}
@@ -103,7 +103,7 @@ func Of(ctx context.Context) *Options {
 // Call is ctx for the commands of a call, such as "subset.Insert". A call inside another, as in a callback, names
 // its own commands. What the user has given by With stays.
 func Call(ctx context.Context, name string) context.Context {
-	if Of(ctx).kept {
+	if OptionsOf(ctx).kept {
 		return ctx
 	}
 	n, ok := notes.Load(name)
@@ -125,7 +125,7 @@ func With(ctx context.Context, text string) context.Context {
 
 // Command adds the comment of ctx to a command that goes through RunCommand.
 func Command(ctx context.Context, command bson.D) bson.D {
-	v, ok := Of(ctx).value.(bsoncore.Value)
+	v, ok := OptionsOf(ctx).value.(bsoncore.Value)
 	if !ok {
 		return command
 	}
@@ -134,5 +134,5 @@ func Command(ctx context.Context, command bson.D) bson.D {
 
 // Aggregate is an aggregation over no collection.
 func Aggregate(ctx context.Context, db *mongo.Database, pipeline any) (*mongo.Cursor, error) {
-	return db.Aggregate(ctx, pipeline, Of(ctx).Aggregate.After(nil)...)
+	return db.Aggregate(ctx, pipeline, OptionsOf(ctx).Aggregate.After(nil)...)
 }

@@ -18,7 +18,7 @@ import (
 // Check yields the problems that find reports for the documents of a scan, batch by batch.
 func Check(ctx context.Context, coll *scoped.Collection, work *mongopatterns.Work, scan Scan, find func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		w, err := Of(work, scan.BatchSize)
+		w, err := Completed(work, scan.BatchSize)
 		if err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return

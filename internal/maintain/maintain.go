@@ -48,15 +48,15 @@ const (
 //
 // Cost: that of collation.Refuse.
 func Ready(ctx context.Context, work *mongopatterns.Work, colls ...*scoped.Collection) error {
-	if _, err := Of(work, 0); err != nil {
+	if _, err := Completed(work, 0); err != nil {
 		return err
 	}
 	return collation.Refuse(ctx, colls...)
 }
 
-// Of returns a copy of work with defaults. Negative bounds and a Filter that is not a document are
+// Completed returns a copy of work with defaults. Negative bounds and a Filter that is not a document are
 // ErrInvalid.
-func Of(work *mongopatterns.Work, batch int) (mongopatterns.Work, error) {
+func Completed(work *mongopatterns.Work, batch int) (mongopatterns.Work, error) {
 	var w mongopatterns.Work
 	if work != nil {
 		w = *work
@@ -75,10 +75,10 @@ func Of(work *mongopatterns.Work, batch int) (mongopatterns.Work, error) {
 	return w, nil
 }
 
-// OfItems is Of for a call that stores items of the caller: a Filter is ErrInvalid, and a DryRun if the call
-// has none.
-func OfItems(work *mongopatterns.Work, batch int, dryRun bool) (mongopatterns.Work, error) {
-	w, err := Of(work, batch)
+// CompletedItems is Completed for a call that stores items of the caller. A Filter is ErrInvalid, and a DryRun if the
+// call has none.
+func CompletedItems(work *mongopatterns.Work, batch int, dryRun bool) (mongopatterns.Work, error) {
+	w, err := Completed(work, batch)
 	switch {
 	case err != nil:
 	case w.Filter != nil:
@@ -134,7 +134,7 @@ type Step func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, r
 // The documents of a batch are distinct and were read before step, so the writes of a step must check in
 // their filters that the documents have not changed.
 func Run(ctx context.Context, coll *scoped.Collection, work *mongopatterns.Work, scan Scan, step Step) (total mongopatterns.Result, err error) {
-	w, err := Of(work, scan.BatchSize)
+	w, err := Completed(work, scan.BatchSize)
 	if err != nil {
 		return total, err
 	}

@@ -142,7 +142,7 @@ func TestRunEndsInTheCallersTransaction(t *testing.T) {
 
 func TestBatchesReadThePrimaryInOrder(t *testing.T) {
 	db, coll := numbers(t, 25)
-	work, err := maintain.Of(&mongopatterns.Work{BatchSize: 5}, 0)
+	work, err := maintain.Completed(&mongopatterns.Work{BatchSize: 5}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

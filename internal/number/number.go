@@ -65,10 +65,10 @@ func (x int192) over(by uint64) (out int192, rest uint64) {
 	return out, rest
 }
 
-// rounded returns x / by, rounded to the nearest integer, halves up; by must not be 0 and x not be negative.
+// rounded is value.Quo for x / by; by must not be 0 and x not be negative.
 func (x int192) rounded(by uint64) int192 {
 	out, rest := x.over(by)
-	if rest >= by-rest {
+	if rest > by-rest || rest == by-rest && out.low&1 == 1 {
 		out, _ = out.plus(int192{low: 1})
 	}
 	return out
@@ -209,8 +209,8 @@ func (s *Sum) trim() {
 	}
 }
 
-// Decimal returns the sum, rounded to the 34 digits and the least exponent of a Decimal128; beyond its greatest
-// exponent the result is an infinity.
+// Decimal returns the sum, rounded to the 34 digits and the least exponent of a Decimal128, half to even as the server
+// rounds. Beyond its greatest exponent the result is an infinity.
 func (s *Sum) Decimal() bson.Decimal128 {
 	switch {
 	case math.IsNaN(s.special):
@@ -250,12 +250,7 @@ func Rounded(digits *big.Int, exponent int) bson.Decimal128 {
 	if over := max(length-34, bson.MinDecimal128Exp-exponent); over > length {
 		digits, exponent = new(big.Int), bson.MinDecimal128Exp // less than half of the least
 	} else if over > 0 {
-		unit := value.Power(over)
-		half := new(big.Int).Quo(unit, big.NewInt(2))
-		if digits.Sign() < 0 {
-			half.Neg(half)
-		}
-		digits = half.Quo(half.Add(half, digits), unit)
+		digits = value.Quo(digits, value.Power(over))
 		exponent += over
 	}
 	if d, ok := bson.ParseDecimal128FromBigInt(digits, exponent); ok {

@@ -105,11 +105,38 @@ func TestSumBeyondDecimal(t *testing.T) {
 		digits, places int64
 		want           string
 	}{{18, -6144, "Infinity"}, {-18, -6144, "-Infinity"}, {1, 12000, "0E-6176"}, {-1, 12000, "0E-6176"}, {9, -6144, "9.000000000000000000000000000000000E+6144"},
-		{225, 6178, "2E-6176"}, {-26, 6177, "-3E-6176"}, {4, 6177, "0E-6176"}, {5, 6177, "1E-6176"}, {1, 6178, "0E-6176"}} {
+		{225, 6178, "2E-6176"}, {-26, 6177, "-3E-6176"}, {4, 6177, "0E-6176"}, {5, 6177, "0E-6176"}, {15, 6177, "2E-6176"}, {-25, 6177, "-2E-6176"}, {1, 6178, "0E-6176"}} {
 		var s number.Sum
 		s.AddInt(c.digits, int(c.places))
 		if got := s.Decimal().String(); got != c.want {
 			t.Errorf("%d places %d: %s, want %s", c.digits, c.places, got, c.want)
+		}
+	}
+}
+
+// Halves round to even, as on the server and in package value, in 192 bits and in any width.
+func TestSumRoundsHalvesToEven(t *testing.T) {
+	for last, want := range map[int64]string{25: "1000000000000000000000000000000002E+1", 35: "1000000000000000000000000000000004E+1", -25: "-1000000000000000000000000000000002E+1"} {
+		digits := value.Power(34)
+		if last < 0 {
+			digits.Neg(digits)
+		}
+		digits.Add(digits, big.NewInt(last))
+		var narrow, wide number.Sum
+		narrow.AddInt(last, 0)
+		d, err := bson.ParseDecimal128(map[bool]string{false: "1E34", true: "-1E34"}[last < 0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		narrow.AddDecimal(d)
+		wide.Add(digits, 0)
+		right, err := bson.ParseDecimal128(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := value.OfRat(new(big.Rat).SetInt(digits), bson.TypeDecimal128)
+		if narrow.Decimal() != right || wide.Decimal() != right || value.Number(other).Cmp(value.Number(value.Decimal(right))) != 0 {
+			t.Errorf("%v: %v, %v and %v, want %v", digits, narrow.Decimal(), wide.Decimal(), other, right)
 		}
 	}
 }

@@ -28,7 +28,7 @@ const WholeBatch = 100
 //
 // Cost: 1 round trip for each database, and 1 for each collection that it creates.
 func Ready(ctx context.Context, work *mongopatterns.Work, targets []*scoped.Collection, others ...*scoped.Collection) error {
-	w, err := maintain.Of(work, WholeBatch)
+	w, err := maintain.Completed(work, WholeBatch)
 	if err != nil {
 		return err
 	}

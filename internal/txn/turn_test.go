@@ -21,12 +21,12 @@ import (
 
 // documentA is what InTurn makes of the document a.
 func documentA(coll *mongo.Collection) []turn.Document {
-	name := coll.Database().Name() + "." + coll.Name() + " " + values.Key(values.Of("a"))
+	name := coll.Database().Name() + "." + coll.Name() + " " + values.Key(values.New("a"))
 	return []turn.Document{{Client: coll.Database().Client(), Name: name}}
 }
 
 func inTurn(ctx context.Context, coll *mongo.Collection) error {
-	_, err := txn.InTurn(ctx, scoped.On(coll), values.Of("a"))
+	_, err := txn.InTurn(ctx, scoped.On(coll), values.New("a"))
 	return err
 }
 
@@ -72,7 +72,7 @@ func TestJoinedCallWaitsForItsTurn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)
 		err := txn.RunOf(ctx, db.Client(), func(ctx context.Context) error {
-			return txn.RunInTurn(ctx, scoped.On(coll), values.Of("a"), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+			return txn.RunInTurn(ctx, scoped.On(coll), values.New("a"), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 		})
 		if !errors.Is(err, context.Canceled) || !fault.WroteNothing(err) {
 			t.Error(err)

@@ -143,9 +143,9 @@ func Chunks(ids []bson.RawValue) iter.Seq[[]bson.RawValue] {
 	}
 }
 
-// Fixed reports whether a Go value never changes, is encoded like all values equal to it, and can be the
+// Cacheable reports whether a Go value never changes, is encoded like all values equal to it, and can be the
 // key of a map, so that its encoding can be cached.
-func Fixed(v any) bool {
+func Cacheable(v any) bool {
 	switch v.(type) {
 	case bson.ObjectID, int, int32, int64, string:
 		return true

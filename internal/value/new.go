@@ -11,8 +11,8 @@ import (
 // Null is the value null.
 var Null = bson.RawValue{Type: bson.TypeNull}
 
-// Of returns a value of a type that BSON has. It needs no registry, so it is not for values of users.
-func Of(v any) bson.RawValue {
+// New returns a value of a type that BSON has. It needs no registry, so it is not for values of users.
+func New(v any) bson.RawValue {
 	kind, data, _ := bson.MarshalValue(v)
 	return bson.RawValue{Type: kind, Value: data}
 }
@@ -33,22 +33,22 @@ func Clone(v bson.RawValue) bson.RawValue {
 	return bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
 }
 
-// Int32 returns an int32, as Of does with fewer allocations.
+// Int32 returns an int32, as New does with fewer allocations.
 func Int32(n int32) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))}
 }
 
-// Int64 returns an int64, as Of does with fewer allocations.
+// Int64 returns an int64, as New does with fewer allocations.
 func Int64(n int64) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
 }
 
-// Double returns a double, as Of does with fewer allocations.
+// Double returns a double, as New does with fewer allocations.
 func Double(f float64) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeDouble, Value: binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))}
 }
 
-// Decimal returns a Decimal128, as Of does with fewer allocations.
+// Decimal returns a Decimal128, as New does with fewer allocations.
 func Decimal(d bson.Decimal128) bson.RawValue {
 	high, low := d.GetBytes()
 	data := binary.LittleEndian.AppendUint64(make([]byte, 0, 16), low)

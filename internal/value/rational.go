@@ -56,10 +56,15 @@ func rounded(r *big.Rat, exponent int) *big.Int {
 	} else {
 		denom.Mul(denom, Power(exponent))
 	}
+	return Quo(num, denom)
+}
+
+// Quo returns num / denom, rounded half to even as the server rounds a Decimal128; denom must be positive.
+func Quo(num, denom *big.Int) *big.Int {
 	out, rest := new(big.Int).QuoRem(num, denom, new(big.Int))
 	switch order := rest.Lsh(rest, 1).CmpAbs(denom); {
 	case order > 0, order == 0 && out.Bit(0) == 1:
-		out.Add(out, big.NewInt(int64(r.Sign())))
+		out.Add(out, big.NewInt(int64(num.Sign())))
 	}
 	return out
 }

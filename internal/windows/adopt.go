@@ -21,19 +21,16 @@ import (
 func (f *Frame) Adopt(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work, begin func() Batch,
 	convert func(b Batch, doc bson.Raw) error) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
-	w, err := maintain.Of(work, manyBatch)
+	w, err := maintain.Completed(work, manyBatch)
 	if err != nil {
 		return total, err
 	}
-	l, err := f.ledgerOf(src)
+	l, err := f.newLedger(src)
 	if err != nil {
 		return total, err
 	}
 	// A source with a default collation has its _ids in another order than the ledger.
 	if err := transfer.Ready(ctx, work, []*scoped.Collection{f.Coll, l.coll}, src); err != nil {
-		return total, err
-	}
-	if err := l.open(ctx); err != nil {
 		return total, err
 	}
 	a := adoption{to: f, src: src, ledger: l, work: w, begin: begin, convert: convert}
@@ -69,8 +66,8 @@ func (a *adoption) run(ctx context.Context) error {
 }
 
 // take puts a document that is not in the ledger into the batch, and stores the batch when it is full.
-func (a *adoption) take(ctx context.Context, m met) error {
-	switch m.finding {
+func (a *adoption) take(ctx context.Context, m scanned) error {
+	switch m.state {
 	case unadopted:
 		if len(a.batch) > 0 && (a.bytes+len(m.doc) > a.work.BatchBytes || a.ledger.full()) {
 			if err := a.flush(ctx); err != nil {

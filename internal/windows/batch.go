@@ -42,7 +42,7 @@ type Boxes map[any]any
 
 // Boxed returns a series as an interface.
 func Boxed[S any](boxes Boxes, series S) any {
-	if !value.Fixed(series) {
+	if !value.Cacheable(series) {
 		return series
 	}
 	boxed, known := boxes[series]
@@ -66,30 +66,30 @@ type Groups[C any] struct {
 
 // A Group has the measurements of one place, in the form that a package stores.
 type Group[C any] struct {
-	Place
+	Place   Place
 	Content C
 }
 
-// Find finds or creates the group of a measurement. As long as the measurements of a series stay in one
-// window, it encodes the series and computes the place only once.
-func (g *Groups[C]) Find(f *Frame, series any, ms int64) (group *Group[C], err error) {
+// GroupOf returns the group of a measurement, a new one if it is the first of its place. As long as the measurements of
+// a series stay in one window, it encodes the series and computes the place only once.
+func (g *Groups[C]) GroupOf(f *Frame, series any, ms int64) (group *Group[C], err error) {
 	if err := CheckTime(time.UnixMilli(ms)); err != nil {
 		return nil, err
 	}
-	known := value.Fixed(series)
+	known := value.Cacheable(series)
 	if known {
 		group = g.latest[series]
 	}
-	if group != nil && ms >= group.Start && ms < group.End {
+	if group != nil && ms >= group.Place.Start && ms < group.Place.End {
 		return group, nil
 	}
 	var raw bson.RawValue
 	if group != nil {
-		raw = group.Series
+		raw = group.Place.Series
 	} else if raw, err = f.SeriesOf(series); err != nil {
 		return nil, err
 	}
-	p := f.At(raw, ms)
+	p := f.PlaceAt(raw, ms)
 	if group = g.byKey[p.Key]; group == nil {
 		group = &Group[C]{Place: p}
 		if g.byKey == nil {
@@ -103,10 +103,11 @@ func (g *Groups[C]) Find(f *Frame, series any, ms int64) (group *Group[C], err e
 	return group, nil
 }
 
-// A Batch holds measurements that wait to be stored. Store can be called again after an error.
+// A Batch holds measurements that wait to be stored.
 type Batch interface {
-	Add(series, m any) error
+	Add(series, m any) error // m is of the type that the package gives to Untyped
 	Size() (count, bytes int)
+	// Store can be called again after an error.
 	Store(ctx context.Context) (mongopatterns.Result, error)
 }
 
@@ -114,7 +115,7 @@ type Batch interface {
 func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	defer maintain.Unstored(&err, &total)
-	w, err := maintain.OfItems(work, manyBatch, true)
+	w, err := maintain.CompletedItems(work, manyBatch, true)
 	if err != nil {
 		return total, err
 	}

@@ -89,7 +89,7 @@ type Comparison struct {
 // Compare yields the differences between a source and the target, as the packages' Compare documents.
 func (f *Frame) Compare(ctx context.Context, src *scoped.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		k := comparing{Comparison: c, to: f, src: src, source: newTotals(len(c.Values)), target: newTotals(len(c.Values))}
+		k := comparing{comparison: c, to: f, src: src, source: newTotals(len(c.Values)), target: newTotals(len(c.Values))}
 		if err := k.open(ctx, work); err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
@@ -100,33 +100,30 @@ func (f *Frame) Compare(ctx context.Context, src *scoped.Collection, work *mongo
 
 // A comparing is a Compare under way.
 type comparing struct {
-	Comparison
-	to     *Frame
-	src    *scoped.Collection
-	work   mongopatterns.Work
-	ledger *ledger
+	comparison Comparison
+	to         *Frame
+	src        *scoped.Collection
+	work       mongopatterns.Work
+	ledger     *ledger
 
 	source, target *totals
 }
 
-// open completes work and opens the ledger.
+// open completes work and finds the ledger.
 func (k *comparing) open(ctx context.Context, work *mongopatterns.Work) (err error) {
-	if k.work, err = maintain.Of(work, manyBatch); err != nil {
+	if k.work, err = maintain.Completed(work, manyBatch); err != nil {
 		return err
 	}
-	if k.ledger, err = k.to.ledgerOf(k.src); err != nil {
+	if k.ledger, err = k.to.newLedger(k.src); err != nil {
 		return err
 	}
-	if err := collation.Refuse(ctx, k.src); err != nil { // its _ids would be in another order than the ledger's
-		return err
-	}
-	return k.ledger.open(ctx)
+	return collation.Refuse(ctx, k.src) // with a collation its _ids would be in another order than the ledger's
 }
 
 // documents yields the problems of the documents of the source, and adds their measurements to its totals.
 func (k *comparing) documents(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		batch, docs := k.Begin(), 0
+		batch, docs := k.comparison.Begin(), 0
 		for m, err := range k.ledger.scan(ctx, k.src, k.work) {
 			var problem mongopatterns.Problem
 			if err == nil {
@@ -143,28 +140,28 @@ func (k *comparing) documents(ctx context.Context) iter.Seq2[mongopatterns.Probl
 			if _, size := batch.Size(); docs < k.work.BatchSize && size <= k.work.BatchBytes {
 				continue
 			}
-			if err := k.source.join(k.Source(batch)); err != nil {
+			if err := k.source.join(k.comparison.Source(batch)); err != nil {
 				yield(mongopatterns.Problem{}, err)
 				return
 			}
-			batch, docs = k.Begin(), 0
+			batch, docs = k.comparison.Begin(), 0
 		}
-		if err := k.source.join(k.Source(batch)); err != nil {
+		if err := k.source.join(k.comparison.Source(batch)); err != nil {
 			yield(mongopatterns.Problem{}, err)
 		}
 	}
 }
 
 // look returns the problem of a document of the source, and adds its measurements to a batch.
-func (k *comparing) look(b Batch, m met) (p mongopatterns.Problem, err error) {
-	kind := map[finding]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
-	if m.finding != gone {
-		err = k.Convert(b, bytes.Clone(m.doc))
+func (k *comparing) look(b Batch, m scanned) (p mongopatterns.Problem, err error) {
+	kind := map[state]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.state]
+	if m.state != gone {
+		err = k.comparison.Convert(b, bytes.Clone(m.doc))
 	}
 	detail := ""
 	switch {
 	case errors.Is(err, fault.ErrSkip):
-		if m.finding == unadopted {
+		if m.state == unadopted {
 			kind = ""
 		}
 	case errors.Is(err, fault.ErrInvalid):
@@ -187,7 +184,7 @@ func (k *comparing) series(ctx context.Context) iter.Seq2[mongopatterns.Problem,
 		if k.work.Filter != nil {
 			return
 		}
-		if err := k.target.join(k.Target(ctx)); err != nil {
+		if err := k.target.join(k.comparison.Target(ctx)); err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
 		}
@@ -212,21 +209,21 @@ func (k *comparing) differences(source, target *Summary) (out []mongopatterns.Pr
 		out = append(out, mongopatterns.Problem{Pattern: k.to.Pattern, Kind: mongopatterns.Different, Collection: k.to.Coll.Name(),
 			Field: field, Have: have, Want: want, Detail: "series " + value.Text(series) + ", " + what})
 	}
-	none := NewSummary(series, len(k.Values))
+	none := NewSummary(series, len(k.comparison.Values))
 	have, want := cmp.Or(target, none), cmp.Or(source, none)
 	if have.Count != want.Count {
-		report(k.Count, "count", value.Int64(have.Count), value.Int64(want.Count))
+		report(k.comparison.Count, "count", value.Int64(have.Count), value.Int64(want.Count))
 	}
 	if have == none || want == none {
 		return out
 	}
 	if have.First != want.First {
-		report(k.Time, "first", Date(have.First), Date(want.First))
+		report(k.comparison.Time, "first", Date(have.First), Date(want.First))
 	}
 	if have.Last != want.Last {
-		report(k.Time, "last", Date(have.Last), Date(want.Last))
+		report(k.comparison.Time, "last", Date(have.Last), Date(want.Last))
 	}
-	for i, field := range k.Values {
+	for i, field := range k.comparison.Values {
 		sum, right := value.Decimal(have.Sums[i].Decimal()), value.Decimal(want.Sums[i].Decimal())
 		if !(number.Rounding{Most: want.most(i), Count: want.Count, Decimal: true}).Agree(sum, right) {
 			report(field, "sum", sum, right)

@@ -23,10 +23,10 @@ func (f *Frame) PlaceFilterFrom(p Place, n int64) bson.D {
 	)))
 }
 
-// NumberFilter begins a filter on document n of a place, with or without the shard key. An upsert with it and further
+// SeqFilter begins a filter on document n of a place, with or without the shard key. An upsert with it and further
 // conditions creates the document if it does not exist, and is a duplicate key on _id if it exists but does not meet the
 // conditions.
-func (f *Frame) NumberFilter(p Place, n int64, shardKey bool) *codec.Builder {
+func (f *Frame) SeqFilter(p Place, n int64, shardKey bool) *codec.Builder {
 	b := codec.Build(192 + 2*len(p.Series.Value))
 	b.Open("_id")
 	b.Value(f.SeriesField, p.Series)
@@ -66,7 +66,7 @@ func (f *Frame) AddPlaceNoArrays(b *codec.Builder, p Place) {
 	condition(f.StartField, Date(p.Start))
 }
 
-var arrayType = value.Of("array")
+var arrayType = value.New("array")
 
 // UnchangedFilter selects a document by _id and shard key, if the guards still have the values that were read.
 func (f *Frame) UnchangedFilter(doc bson.Raw, guards ...string) bson.D {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"iter"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,7 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -24,9 +22,20 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A ledger records which documents of a source were adopted, with a hash of each. It is stored in the
-// collection with the name of the target plus ".adopt", in one document for each interval of the source's
-// _ids:
+// This file keeps the ledger of an adoption, and scan.go reads it beside its source.
+//
+// A ledger records which documents of a source were adopted, so that Adopt stores none twice, and Compare sees which
+// were edited or deleted since. It has an entry for each adopted document, its _id and a hash of its bytes, in the
+// order of _id. An interval of the entries is one document of the ledger, so a batch rewrites only those into which it
+// falls. scan merges the source and the ledger, as two sorted lists, and memory holds only some intervals, however
+// large the source is. Adopt reserves the interval of each document without an entry, so that it stays in memory until
+// the batch is stored; then it enters the documents, in the same transaction, and releases the intervals.
+//
+// For example, if the source has the _ids 2, 5 and 9, and the ledger has entries for 2, 4 and 5, then scan yields 2 as
+// adopted, 4 as gone, 5 as edited if its hash is another one, and 9 as unadopted. Adopt stores 9 and enters it.
+
+// A ledger is stored in the collection with the name of the target plus ".adopt", in one document for each interval of
+// the source's _ids:
 //
 //	{
 //	  _id: {src: "db.readings", from: ObjectId(…)},
@@ -36,18 +45,14 @@ import (
 //	}
 //
 // An interval ends where the next one begins; the first begins at MinKey.
-//
-// scan reads the ledger in the order of _id beside the source, so that memory holds only some intervals, however large
-// the source is. For a document without an entry the caller reserves its interval, until the ledger is full. Then it
-// enters the documents, all at once or part by part, and releases the intervals.
 type ledger struct {
 	coll   *scoped.Collection
 	source string
 
 	intervals []*interval   // in order: the reserved ones, then those from the current one on
 	all       bool          // all have been read
-	at, next  int           // the current interval, and the entry in it after those that were met or passed
-	last      bson.RawValue // the _id that was met last
+	at, next  int           // the current interval, and the entry in it after those that scan has passed
+	last      bson.RawValue // the _id of the document that scan yielded last
 }
 
 // An interval is a document of a ledger.
@@ -79,8 +84,8 @@ func hashOf(doc bson.Raw) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// ledgerOf returns the ledger of a source, which is still to be opened.
-func (f *Frame) ledgerOf(src *scoped.Collection) (*ledger, error) {
+// newLedger returns the ledger of a source. It does no I/O.
+func (f *Frame) newLedger(src *scoped.Collection) (*ledger, error) {
 	if err := config.Collections("src", src.Driver()); err != nil {
 		return nil, err
 	}
@@ -88,20 +93,6 @@ func (f *Frame) ledgerOf(src *scoped.Collection) (*ledger, error) {
 		return nil, fault.Invalid("src: it is the collection that adopts")
 	}
 	return &ledger{coll: majority(scoped.On(f.Coll.Database().Collection(f.Coll.Name() + ".adopt"))), source: namespace(src)}, nil
-}
-
-// open reads the first page of the ledger.
-//
-// Cost: 1 round trip.
-func (l *ledger) open(ctx context.Context) error {
-	lowest := bson.RawValue{Type: bson.TypeMinKey}
-	if err := l.read(ctx, "$gte", lowest); err != nil {
-		return err
-	}
-	if len(l.intervals) == 0 {
-		l.intervals = []*interval{{from: lowest}}
-	}
-	return nil
 }
 
 func namespace(coll *scoped.Collection) string { return coll.Database().Name() + "." + coll.Name() }
@@ -114,8 +105,10 @@ func majority(coll *scoped.Collection) *scoped.Collection {
 
 func (l *ledger) id(from bson.RawValue) bson.D { return expr.D("src", l.source, "from", from) }
 
-// read reads further intervals.
-func (l *ledger) read(ctx context.Context, op string, from bson.RawValue) error {
+// readMore reads a page of intervals, those from a start on ($gte) or after it ($gt).
+//
+// Cost: 1 round trip.
+func (l *ledger) readMore(ctx context.Context, op string, from bson.RawValue) error {
 	beyond := bson.RawValue{Type: bson.TypeMaxKey}
 	filter := expr.D("_id", expr.D(op, l.id(from), "$lte", l.id(beyond)))
 	opts := options.Find().SetSort(expr.D("_id", 1)).SetLimit(page).SetBatchSize(page + 1)
@@ -124,7 +117,7 @@ func (l *ledger) read(ctx context.Context, op string, from bson.RawValue) error 
 		if err != nil {
 			return err
 		}
-		i, err := intervalOf(doc)
+		i, err := decodeInterval(doc)
 		if err != nil {
 			return fault.Of(doc.Lookup("_id"), err)
 		}
@@ -135,8 +128,8 @@ func (l *ledger) read(ctx context.Context, op string, from bson.RawValue) error 
 	return nil
 }
 
-// intervalOf decodes an interval of a ledger.
-func intervalOf(doc bson.Raw) (*interval, error) {
+// decodeInterval decodes an interval of a ledger.
+func decodeInterval(doc bson.Raw) (*interval, error) {
 	i := &interval{from: doc.Lookup("_id", "from")}
 	i.revision, _ = doc.Lookup("revision").AsInt64OK()
 	_, ids, _ := doc.Lookup("ids").BinaryOK()
@@ -152,130 +145,7 @@ func intervalOf(doc bson.Raw) (*interval, error) {
 	return i, nil
 }
 
-// A finding is the result of comparing a ledger and a source for an _id.
-type finding int
-
-const (
-	unadopted finding = iota
-	adopted
-	edited // since it was adopted
-	gone   // since it was adopted
-)
-
-// A met is what scan yields: a document of the source, valid until the next one, or an entry whose document no
-// longer exists.
-type met struct {
-	finding
-	id  bson.RawValue
-	doc bson.Raw
-}
-
-// scan reads the documents of a source that work selects, in the order of _id, and the ledger beside them.
-// With a filter it does not report missing documents.
-//
-// Cost: 1 round trip for each batch of documents, index _id; 1 for each page of the ledger.
-func (l *ledger) scan(ctx context.Context, src *scoped.Collection, w mongopatterns.Work) iter.Seq2[met, error] {
-	return func(yield func(met, error) bool) {
-		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return majority(src).Find(ctx, expr.And(w.Filter), options.Find().SetSort(expr.D("_id", 1)).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
-		}) {
-			if err != nil {
-				yield(met{}, err)
-				return
-			}
-			id := c.Current.Lookup("_id")
-			if err := l.meet(id); err != nil {
-				yield(met{}, err)
-				return
-			}
-			for m, err := range l.pass(ctx, l.last) {
-				if w.Filter != nil && err == nil { // its document may exist
-					continue
-				}
-				if !yield(m, err) || err != nil {
-					return
-				}
-			}
-			if !yield(met{l.find(id, c.Current), id, c.Current}, nil) {
-				return
-			}
-		}
-		if w.Filter == nil {
-			l.pass(ctx, bson.RawValue{Type: bson.TypeMaxKey})(yield)
-		}
-	}
-}
-
-// meet remembers the _id of a document, and refuses one that does not come after the last one. This order needs only to
-// agree with itself: entries are stored and found by it, whatever the server's order is.
-func (l *ledger) meet(id bson.RawValue) error {
-	switch {
-	case l.last.Type == 0: // the first one
-	case value.Compare(l.last, id) == 0:
-		return fault.Of(id, fault.Invalid("src: two documents have this _id, which can happen if the collection is sharded by another key"))
-	case value.Compare(l.last, id) > 0:
-		return fault.Of(id, fault.Invalid("src: it comes after %s", value.Text(l.last)))
-	}
-	l.last = bson.RawValue{Type: id.Type, Value: append(l.last.Value[:0], id.Value...)}
-	return nil
-}
-
-// find compares a document with its entry, once the entries before it are passed.
-func (l *ledger) find(id bson.RawValue, doc bson.Raw) finding {
-	i := l.intervals[l.at]
-	if l.next == len(i.entries) || value.Compare(i.entries[l.next].id, id) != 0 {
-		return unadopted
-	}
-	l.next++
-	if i.entries[l.next-1].hash != hashOf(doc) {
-		return edited
-	}
-	return adopted
-}
-
-// pass moves on to the first entry at or after id, in the interval that id lies in. It yields the entries before it, whose
-// documents were not met. Of the intervals before it, only reserved ones stay in memory.
-func (l *ledger) pass(ctx context.Context, id bson.RawValue) iter.Seq2[met, error] {
-	return func(yield func(met, error) bool) {
-		for {
-			entries := l.intervals[l.at].entries
-			for ; l.next < len(entries) && value.Compare(entries[l.next].id, id) < 0; l.next++ {
-				if !yield(met{finding: gone, id: entries[l.next].id}, nil) {
-					return
-				}
-			}
-			if l.next < len(entries) {
-				return
-			}
-			inside, err := l.inCurrent(ctx, id)
-			if err != nil {
-				yield(met{}, err)
-				return
-			}
-			if inside {
-				return
-			}
-			if l.intervals[l.at].reserved {
-				l.at++
-			} else {
-				l.intervals = slices.Delete(l.intervals, l.at, l.at+1)
-			}
-			l.next = 0
-		}
-	}
-}
-
-// inCurrent reports whether id lies in the current interval and not in one after it, of which it reads more if necessary.
-func (l *ledger) inCurrent(ctx context.Context, id bson.RawValue) (inside bool, err error) {
-	if l.at+1 == len(l.intervals) && !l.all {
-		if err := l.read(ctx, "$gt", l.intervals[l.at].from); err != nil {
-			return false, err
-		}
-	}
-	return l.at+1 == len(l.intervals) || value.Compare(l.intervals[l.at+1].from, id) > 0, nil
-}
-
-// reserve keeps the interval of the document that was met last, because it will get an entry.
+// reserve keeps the interval of the document that scan yielded last in memory, because it will get an entry.
 func (l *ledger) reserve() { l.intervals[l.at].reserved = true }
 
 // full reports whether so many intervals are reserved that their entries must be stored.
@@ -295,7 +165,7 @@ func (l *ledger) release() {
 //
 // Cost: 1 round trip, and the commit.
 func (l *ledger) enter(ctx context.Context, entries []entry, store func(ctx context.Context) error) error {
-	changed := l.with(entries)
+	changed := l.withEntries(entries)
 	err := maintain.Once(ctx, l.coll, func(ctx context.Context) error {
 		if err := l.write(ctx, changed); err != nil {
 			return err
@@ -309,9 +179,9 @@ func (l *ledger) enter(ctx context.Context, entries []entry, store func(ctx cont
 	return nil
 }
 
-// with returns the intervals that get entries, with these. It does not modify those in memory, because the transaction may
-// fail.
-func (l *ledger) with(entries []entry) (changed []*interval) {
+// withEntries returns the intervals that get entries, with these. It does not modify those in memory, because the
+// transaction may fail.
+func (l *ledger) withEntries(entries []entry) (changed []*interval) {
 	for n := 0; n < len(l.intervals) && len(entries) > 0; n++ {
 		old, end := l.intervals[n], len(entries)
 		if n+1 < len(l.intervals) {

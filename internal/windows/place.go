@@ -28,7 +28,7 @@ func (f *Frame) Place(series any, t time.Time) (Place, error) {
 	if err := CheckTime(t); err != nil {
 		return Place{}, err
 	}
-	return f.At(raw, t.UnixMilli()), nil
+	return f.PlaceAt(raw, t.UnixMilli()), nil
 }
 
 // SeriesOf encodes the key of a series.
@@ -66,8 +66,8 @@ func (f *Frame) CheckTimeOf(m any, path string) error {
 	return nil
 }
 
-// At returns the place of a series and a time.
-func (f *Frame) At(series bson.RawValue, ms int64) Place {
+// PlaceAt is Place for an encoded series and a time that CheckTime has passed.
+func (f *Frame) PlaceAt(series bson.RawValue, ms int64) Place {
 	start, end := f.Bounds(ms)
 	return Place{series, start, end, placeKey(series, start)}
 }
@@ -113,8 +113,8 @@ func (f *Frame) ID(p Place, n any) bson.D {
 	return expr.D(f.SeriesField, p.Series, f.StartField, bson.DateTime(p.Start), SeqKey, n)
 }
 
-// Number returns n of a document's _id; ok is false if this library did not make the _id.
-func Number(doc bson.Raw) (n int64, ok bool) {
+// SeqOf returns n of a document's _id; ok is false if this library did not make the _id.
+func SeqOf(doc bson.Raw) (n int64, ok bool) {
 	return value.Lookup(doc, "_id."+SeqKey).AsInt64OK()
 }
 

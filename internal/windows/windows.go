@@ -91,4 +91,4 @@ func (f *Frame) NoDate(doc bson.Raw) error {
 }
 
 // Date returns a date as it is stored.
-func Date(ms int64) bson.RawValue { return value.Of(bson.DateTime(ms)) }
+func Date(ms int64) bson.RawValue { return value.New(bson.DateTime(ms)) }

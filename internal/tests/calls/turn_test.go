@@ -40,7 +40,7 @@ func TestTurns(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			document := turn.Document{Client: db.Client(), Name: db.Name() + "." + test.coll.Name() + " " + value.Key(value.Of(1))}
+			document := turn.Document{Client: db.Client(), Name: db.Name() + "." + test.coll.Name() + " " + value.Key(value.New(1))}
 			other, _ := turn.Take(t.Context(), []turn.Document{document})
 			sent := mongotest.Record(t, db, func() {
 				ctx, cancel := context.WithCancel(t.Context())

@@ -33,8 +33,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// ways are the rows of calls that need more rights on a way that the rows of the registry do not go: where they are refused and
-// read why, where a document is full, or where they find what other code has written. testkit.CheckRights finds such ways.
+// ways are the rows of calls that need more rights on a way that the rows of the registry do not go: where they are refused
+// and read why, where a document is full, or where they find what other code has written. checkRights of testkit finds
+// such ways.
 func ways() []registry.Row {
 	return slices.Concat(attributeWays, bucketWays, seriesWays, extrefWays, outlierWays, preallocWays, relationWays, subsetWays,
 		versioningWays, indexWays())

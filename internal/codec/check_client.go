@@ -17,12 +17,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 )
 
-// Agree returns ErrInvalid if the client of coll encodes one of the types otherwise than the driver's registry does, and
+// CheckClient returns ErrInvalid if the client of coll encodes one of the types otherwise than the driver's registry does, and
 // c has no registry of its own. The client's registry cannot be read, so the client sends a filled value of each type, and
 // the server returns what it got. Types that no registry changes alone, such as int or bson.D, are not asked for.
 //
 // Cost: 1 round trip, none if there is nothing to ask.
-func (c Codec) Agree(ctx context.Context, coll *scoped.Collection, types ...reflect.Type) (err error) {
+func (c Codec) CheckClient(ctx context.Context, coll *scoped.Collection, types ...reflect.Type) (err error) {
 	if c.Registry != nil {
 		return nil
 	}

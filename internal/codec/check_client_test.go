@@ -35,13 +35,13 @@ func TestAgreeAsks(t *testing.T) {
 		{reflect.TypeFor[struct{ At time.Time }](), true}, {reflect.TypeFor[struct{ A, B struct{ C word } }](), true},
 		{reflect.TypeFor[loud](), false}, // asking for it fails before it is sent
 	} {
-		cmds := mongotest.Record(t, db, func() { testkit.OK(t, Codec{}.Agree(t.Context(), coll, test.t)) })
+		cmds := mongotest.Record(t, db, func() { testkit.OK(t, Codec{}.CheckClient(t.Context(), coll, test.t)) })
 		if got := len(cmds) > 0; got != test.asks {
 			t.Errorf("%v: asks %v", test.t, got)
 		}
 	}
 	if cmds := mongotest.Record(t, db, func() {
-		testkit.OK(t, Codec{Registry: bson.NewRegistry()}.Agree(t.Context(), coll, reflect.TypeFor[word]()))
+		testkit.OK(t, Codec{Registry: bson.NewRegistry()}.CheckClient(t.Context(), coll, reflect.TypeFor[word]()))
 	}); len(cmds) > 0 {
 		t.Error("asked in spite of a registry")
 	}
@@ -54,7 +54,7 @@ func TestAgreeRefused(t *testing.T) {
 		return errors.New("no such word")
 	}))
 	coll := scoped.On(mongotest.Database(t, options.Client().SetRegistry(registry)).Collection("c"))
-	testkit.Is(t, Codec{}.Agree(t.Context(), coll, reflect.TypeFor[word]()), fault.ErrInvalid)
+	testkit.Is(t, Codec{}.CheckClient(t.Context(), coll, reflect.TypeFor[word]()), fault.ErrInvalid)
 }
 
 type stamped struct{ At time.Time }
@@ -68,7 +68,7 @@ type huge struct{ All [1 << 18]word }
 // A type that is encoded in another way each time, or in many bytes, is no reason to refuse the client.
 func TestAgreeLetsPass(t *testing.T) {
 	coll := scoped.On(mongotest.Database(t).Collection("c"))
-	testkit.OK(t, Codec{}.Agree(t.Context(), coll, reflect.TypeFor[stamped](), reflect.TypeFor[huge]()))
+	testkit.OK(t, Codec{}.CheckClient(t.Context(), coll, reflect.TypeFor[stamped](), reflect.TypeFor[huge]()))
 }
 
 // What the client encodes by its BSON options is no difference, and asking for a type does not decide how it is read later.
@@ -77,7 +77,7 @@ func TestAgreeByJSONTags(t *testing.T) {
 		N int `json:"_id"`
 	}
 	db := mongotest.Database(t, options.Client().SetBSONOptions(&options.BSONOptions{UseJSONStructTags: true}))
-	testkit.OK(t, Codec{}.Agree(t.Context(), scoped.On(db.Collection("c")), reflect.TypeFor[tagged]()))
+	testkit.OK(t, Codec{}.CheckClient(t.Context(), scoped.On(db.Collection("c")), reflect.TypeFor[tagged]()))
 	testkit.OK(t, testkit.ErrorOf(db.Collection("c").InsertOne(t.Context(), tagged{7})))
 	testkit.Equal(t, testkit.D("_id", int32(7)), testkit.Stored[bson.D](t, db.Collection("c"))[0])
 }
