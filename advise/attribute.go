@@ -189,7 +189,7 @@ func (l *looker) attribute(ctx context.Context, c *collection) error {
 		if len(s.paths) == 0 {
 			continue
 		}
-		if err := l.siblings(ctx, c, s, all); err != nil {
+		if err := l.failed(ctx, l.siblings(ctx, c, s, all), pattern, c, s.above); err != nil {
 			return err
 		}
 	}
@@ -323,21 +323,17 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 		if slices.ContainsFunc(l.report.Findings, func(f Finding) bool { return f.Name() == these }) {
 			besides = "besides the fields that are advised, "
 		}
-		l.not(pattern, c.name, s.above, besides+fmt.Sprintf("%d of its %s fields %s an index of %s own, or reads that filter by %s", len(s.paths), s.kind, verb(n, "have"), either(n, "its", "their"), either(n, "it", "them")))
-		return nil
+		return declined(besides + fmt.Sprintf("%d of its %s fields %s an index of %s own, or reads that filter by %s", len(s.paths), s.kind, verb(n, "have"), either(n, "its", "their"), either(n, "it", "them")))
 	}
 	if clean := len(s.paths) - len(s.mixed); clean < least {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of its %d indexed fields hold values of several types", len(s.mixed), len(s.paths)))
-		return nil
+		return declined(fmt.Sprintf("%d of its %d indexed fields hold values of several types", len(s.mixed), len(s.paths)))
 	}
 	s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return slices.Contains(s.mixed, path) })
 	if reads, writes := c.naming(s.paths), c.writesTo(s.paths); reads > 0 && writes > attributeWrites*reads {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d writes to the fields were seen, and %d reads that name one: each write takes longer", writes, reads))
-		return nil
+		return declined(fmt.Sprintf("%d writes to the fields were seen, and %d reads that name one: each write takes longer", writes, reads))
 	}
 	if one, several := c.together(s.paths); float64(several) > attributeSeveral*float64(one+several) {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of %d reads name several of the fields at once: a compound index is faster", several, one+several))
-		return nil
+		return declined(fmt.Sprintf("%d of %d reads name several of the fields at once: a compound index is faster", several, one+several))
 	}
 	count := bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", 1)}}
 	var present bson.A
@@ -354,7 +350,7 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 	count = append(count, bson.E{Key: "any", Value: d("$sum", d("$cond", bson.A{d("$or", present), 1, 0}))})
 	batch, err := l.aggregate(ctx, c.name, bson.A{d("$group", count)})
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.above)
+		return err
 	}
 	if len(batch) == 0 {
 		return nil // emptied meanwhile
@@ -372,24 +368,21 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 		}
 	}
 	if len(sparse) < least {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of %d indexed fields are in less than half of the documents", len(sparse), len(s.paths)))
-		return nil
+		return declined(fmt.Sprintf("%d of %d indexed fields are in less than half of the documents", len(sparse), len(s.paths)))
 	}
 	if some := integer(batch[0], "any"); s.alike != "" && float64(entries) > attributeVaried*float64(some)*float64(len(sparse)) {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("documents with one of the %d fields have %.1f of them on average: they are parts of one thing", len(sparse), float64(entries)/float64(max(some, 1))))
-		return nil
+		return declined(fmt.Sprintf("documents with one of the %d fields have %.1f of them on average: they are parts of one thing", len(sparse), float64(entries)/float64(max(some, 1))))
 	}
 	differ, err := l.differ(ctx, c, s, sparse)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.above)
+		return err
 	}
 	if float64(differ) > attributeOther*float64(total) {
-		l.not(pattern, c.name, s.above, s.others(differ, total))
-		return nil
+		return declined(s.others(differ, total))
 	}
 	check, err := l.check(ctx, bson.D{{Key: "collStats", Value: c.name}}, "nindexes")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.above)
+		return err
 	}
 	own, keys := int64(0), int64(0)
 	for i, path := range s.paths {

@@ -61,28 +61,22 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 	}
 	switch {
 	case l.overflows(children) != nil || slices.ContainsFunc(c.tops(), c.continues):
-		l.not(pattern, c.name, list, "is in another pattern already: a list of the parents continues there")
-		return nil
+		return declined("is in another pattern already: a list of the parents continues there")
 	case strings.ContainsAny(list, ".$") || c.has(list) || strings.Contains(j.local, ".") || children.has(j.local, "array"):
-		l.not(pattern, c.name, list, "they could be embedded, but for names with dots, a field of that name or references in lists")
-		return nil
+		return declined("they could be embedded, but for names with dots, a field of that name or references in lists")
 	case 2*j.calls < c.reads():
-		l.not(pattern, c.name, list, fmt.Sprintf("%d of %d reads join them", j.calls, c.reads()))
-		return nil
+		return declined(fmt.Sprintf("%d of %d reads join them", j.calls, c.reads()))
 	case float64(with) < embedShare*float64(children.reads()):
-		l.not(pattern, c.name, list, fmt.Sprintf("%d of %d reads ask for all of one parent", with, children.reads()))
-		return nil
+		return declined(fmt.Sprintf("%d of %d reads ask for all of one parent", with, children.reads()))
 	case changes > j.calls:
-		l.not(pattern, c.name, list, fmt.Sprintf("they are written more often by themselves (%d) than read with the parent (%d)", changes, j.calls))
-		return nil
+		return declined(fmt.Sprintf("they are written more often by themselves (%d) than read with the parent (%d)", changes, j.calls))
 	}
 	by, err := l.named(ctx, children)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, list)
+		return err
 	}
 	if by != "" {
-		l.not(pattern, c.name, list, by+" has references to their _id")
-		return nil
+		return declined(by + " has references to their _id")
 	}
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: children.name},
@@ -95,20 +89,18 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "children")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, list)
+		return err
 	}
 	if most, largest := check.figure("most"), check.figure("largest"); most > embedMost || largest > embedBytes {
-		l.not(pattern, c.name, list, fmt.Sprintf("a parent has up to %s of %s together: they may grow without a bound", group(most), bytes(largest)))
-		return nil
+		return declined(fmt.Sprintf("a parent has up to %s of %s together: they may grow without a bound", group(most), bytes(largest)))
 	}
 	refs, err := l.references(ctx, children, j.local, c.name, relationFound)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, list)
+		return err
 	}
 	named, found := refs.named, refs.found
 	if !refs.enough {
-		l.not(pattern, c.name, list, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), c.name))
-		return nil
+		return declined(fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), c.name))
 	}
 	parents, size := check.figure("parents"), check.figure("bytes")
 	code := l.relationCode(ctx, c, children, j.local, list)

@@ -157,7 +157,7 @@ func below(r read, name string) []string {
 
 func (l *looker) extref(ctx context.Context, c *collection) error {
 	for _, j := range c.joins {
-		if err := l.join(ctx, c, j); err != nil {
+		if err := l.failed(ctx, l.join(ctx, c, j), "extref", c, j.local); err != nil {
 			return err
 		}
 	}
@@ -171,85 +171,68 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	source := l.all[j.from]
 	switch {
 	case max(j.calls, j.finds) < extrefReads:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s %s %s", many(max(j.calls, j.finds), "read"), verb(max(j.calls, j.finds), "join"), j.from))
-		return nil
+		return declined(fmt.Sprintf("%s %s %s", many(max(j.calls, j.finds), "read"), verb(max(j.calls, j.finds), "join"), j.from))
 	case strings.HasPrefix(j.key, "_id.") || source != nil && len(source.multikey(j.key)) > 0:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("reads join %s by %s, which is in its _id or in arrays", j.from, j.key))
-		return nil
+		return declined(fmt.Sprintf("reads join %s by %s, which is in its _id or in arrays", j.from, j.key))
 	case j.local == "":
-		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
-		return nil
+		return declined(fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
 	case j.local == "_id" || strings.HasPrefix(j.local, "_id."):
-		l.not(pattern, c.name, j.local, "the reference is the _id, and the package takes another field")
-		return nil
+		return declined("the reference is the _id, and the package takes another field")
 	case len(j.fields) == 0:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))
-		return nil
+		return declined(fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))
 	case len(j.fields) > extrefFields:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("reads want %d fields of %s", len(j.fields), j.from))
-		return nil
+		return declined(fmt.Sprintf("reads want %d fields of %s", len(j.fields), j.from))
 	case j.from == c.name:
-		l.not(pattern, c.name, j.local, "the collection is joined with itself")
-		return nil
+		return declined("the collection is joined with itself")
 	case source == nil:
-		l.not(pattern, c.name, j.local, l.unseen(j.from))
-		return nil
+		return declined(l.unseen(j.from))
 	case source.count < extrefFewest:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s has %s: a service can keep them in its memory", j.from, many(source.count, "document")))
-		return nil
+		return declined(fmt.Sprintf("%s has %s: a service can keep them in its memory", j.from, many(source.count, "document")))
 	case strings.Count(j.local, ".") >= depth:
-		l.not(pattern, c.name, j.local, "the reference is below the third name of a path")
-		return nil
+		return declined("the reference is below the third name of a path")
 	}
 	j.list = j.listed(c)
 	var arrays bson.A // where some documents have one
 	for _, path := range slices.DeleteFunc(c.multikey(j.local), func(path string) bool { return path == j.list }) {
 		if c.share(path, "array") > 1-extrefFound {
-			l.not(pattern, c.name, j.local, "documents have an array in "+path+": the reference must have one value")
-			return nil
+			return declined("documents have an array in " + path + ": the reference must have one value")
 		}
 		arrays = append(arrays, d(path, d("$type", "array")))
 	}
 	copied := !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(j.copyAt(path)) })
 	if copied && (j.inside() == "" || j.managed(c)) { // without a version they were written by hand
-		l.not(pattern, c.name, j.local, "documents have the copies already: "+j.copyAt(j.fields[0]))
-		return nil
+		return declined("documents have the copies already: " + j.copyAt(j.fields[0]))
 	}
 	if j.list != "" {
 		why, err := l.inLists(ctx, c, j)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, j.local)
+			return err
 		}
 		if why != "" {
-			l.not(pattern, c.name, j.local, why)
-			return nil
+			return declined(why)
 		}
 	}
 	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
-		return nil
+		return declined(fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 	}
 	if unique, err := l.unique(ctx, source, j.key); err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return err
 	} else if !unique {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("reads join %s by %s, which several of its documents share", j.from, j.key))
-		return nil
+		return declined(fmt.Sprintf("reads join %s by %s, which several of its documents share", j.from, j.key))
 	}
 	refs, unsure := l.referencesBy(ctx, c, j.local, j.from, cmp.Or(j.key, "_id"), extrefFound)
 	switch {
 	case unsure != nil && !errors.As(unsure, new(untold)):
-		return l.failed(ctx, unsure, pattern, c, j.local)
+		return unsure
 	case unsure != nil: // the writes may refuse it anyway
 	case refs.named == 0:
-		l.not(pattern, c.name, j.local, "no document has it")
-		return nil
+		return declined("no document has it")
 	case !refs.enough:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(refs.named-refs.found, refs.named), j.from))
-		return nil
+		return declined(fmt.Sprintf("%s of those with it name no document of %s", share(refs.named-refs.found, refs.named), j.from))
 	}
 	saving, joined, err := l.joining(ctx, j)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return err
 	}
 	writes, copies := source.writesTo(j.fields), max(max(c.count, refs.named)/max(source.count, 1), 1)
 	if changed := writes * copies; j.calls < extrefRatio*changed && joined < extrefJoined*changed {
@@ -257,11 +240,10 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		if joined > 0 {
 			reads += fmt.Sprintf(", %d documents in all", joined)
 		}
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s, but %d writes to %s would each change some %d copies", reads, writes, strings.Join(j.fields, ", "), copies))
-		return nil
+		return declined(fmt.Sprintf("%s, but %d writes to %s would each change some %d copies", reads, writes, strings.Join(j.fields, ", "), copies))
 	}
 	if unsure != nil {
-		return l.failed(ctx, unsure, pattern, c, j.local)
+		return unsure
 	}
 	part, query := d("$gt", bson.A{"$" + j.local, nil}), d(j.local, d("$ne", nil))
 	if j.list != "" {
@@ -269,25 +251,25 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	}
 	check, ok, err := l.tally(ctx, c, partOf(part), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}}, "n")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return err
 	}
 	if !ok {
 		return nil
 	}
 	byHand, err := l.byHand(ctx, c, source, &j)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return err
 	}
 	if j.key != "" {
 		drop, err := l.notUnique(ctx, source, j.key)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, j.local)
+			return err
 		}
 		byHand = append(byHand, drop...)
 	}
 	grows, err := l.copying(ctx, c, j)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return err
 	}
 	names := strings.Join(j.fields, ", ")
 	f := Finding{
@@ -316,7 +298,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		if !check.Estimated {
 			count, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
 			if err != nil {
-				return l.failed(ctx, err, pattern, c, j.local)
+				return err
 			}
 			several, have = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document")), verb(count.Answer, "have")
 		}
@@ -499,11 +481,6 @@ type leads struct {
 	enough       bool   // a share of them or more lead to one
 	how          string // it was found, in the words of a Fact
 }
-
-// untold is an estimate that is too wide to tell whether a pattern pays.
-type untold struct{ reason, tells string }
-
-func (e untold) Error() string { return e.reason }
 
 // unique reports a key that no two documents share. That of _id is "".
 func (l *looker) unique(ctx context.Context, c *collection, key string) (bool, error) {

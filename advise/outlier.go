@@ -38,38 +38,27 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	}
 	switch {
 	case a.longest() <= 100:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%sthe longest list has %s", a.where(), many(a.longest(), "element")))
-		return nil
+		return declined(fmt.Sprintf("%sthe longest list has %s", a.where(), many(a.longest(), "element")))
 	case strings.Contains(a.path, "."):
-		l.not(pattern, c.name, a.path, "the list is inside a subdocument; the package takes lists at the top")
-		return nil
+		return declined("the list is inside a subdocument; the package takes lists at the top")
 	case c.has(a.path+"_moved", "objectId") || c.has(a.path+"_overflow") || c.has(a.path+"_outside"): // the first name is no option
-		l.not(pattern, c.name, a.path, "is in this pattern already: some documents have "+a.path+"_moved, _overflow or _outside")
-		return nil
+		return declined("is in this pattern already: some documents have " + a.path + "_moved, _overflow or _outside")
 	case c.geometry(a.path):
-		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")
-		return nil
+		return declined("is a GeoJSON geometry, which must stay whole")
 	case 4*c.selecting(a.path) > c.reads():
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%d of %d reads select documents by elements; the pattern moves some of these away", c.selecting(a.path), c.reads()))
-		return nil
+		return declined(fmt.Sprintf("%d of %d reads select documents by elements; the pattern moves some of these away", c.selecting(a.path), c.reads()))
 	case 4*c.inside(a.path) > c.reads()+c.writesTo([]string{a.path}):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s %s elements inside the list or %s them out; the pattern moves some of these away", many(c.inside(a.path), "write"), verb(c.inside(a.path), "change"), verb(c.inside(a.path), "take")))
-		return nil
+		return declined(fmt.Sprintf("%s %s elements inside the list or %s them out; the pattern moves some of these away", many(c.inside(a.path), "write"), verb(c.inside(a.path), "change"), verb(c.inside(a.path), "take")))
 	case a.ranges != nil && over.Documents > 0 && !e.steady():
-		l.unknown(pattern, c.name, a.path, "long lists are in "+e.unsteady(), l.tells(c))
-		return nil
+		return untold{"long lists are in " + e.unsteady(), l.tells(c)}
 	case over.Documents == 0:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%sno list is longer than five times the usual: half have up to %d elements, the longest %d", a.where(), a.quantile(0.5), a.longest()))
-		return nil
+		return declined(fmt.Sprintf("%sno list is longer than five times the usual: half have up to %d elements, the longest %d", a.where(), a.quantile(0.5), a.longest()))
 	case float64(over.Documents) > outlierDocuments*float64(a.docs):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("long lists are no exception: %s have more than %d elements", share(over.Documents, a.docs), limit))
-		return nil
+		return declined(fmt.Sprintf("long lists are no exception: %s have more than %d elements", share(over.Documents, a.docs), limit))
 	case float64(over.Elements) < max(outlierElements, outlierTimes*float64(over.Documents)/float64(a.docs))*float64(a.elements):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("the long lists hold %s of all elements", share(over.Elements, a.elements)))
-		return nil
+		return declined(fmt.Sprintf("the long lists hold %s of all elements", share(over.Elements, a.elements)))
 	case a.largest() < outlierBytes:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("the largest list takes %s", bytes(a.largest())))
-		return nil
+		return declined(fmt.Sprintf("the largest list takes %s", bytes(a.largest())))
 	}
 	// The figure that is printed is the one that the query to check it by hand gives.
 	query := d(fmt.Sprintf("%s.%d", a.path, limit), d("$exists", true))
@@ -81,7 +70,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		sure, part = "estimated: "+l.tells(c)+" counts all lengths and bytes", e.in()
 	}
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	wide := 0.0 // half of the interval, as a part of the estimate
 	if e.mean > 0 {
@@ -123,8 +112,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		Limit:        limit,
 	}
 	if f.Saving.Low <= 0 {
-		l.not(pattern, c.name, a.path, "little would leave the parents")
-		return nil
+		return declined("little would leave the parents")
 	}
 	l.found(f)
 	return nil

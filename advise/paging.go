@@ -90,7 +90,7 @@ func fixed(filter any) (names []string) {
 
 func (l *looker) paging(ctx context.Context, c *collection) error {
 	for _, s := range c.pages {
-		if err := l.pages(ctx, c, s); err != nil {
+		if err := l.failed(ctx, l.pages(ctx, c, s), "paging", c, s.order); err != nil {
 			return err
 		}
 	}
@@ -102,23 +102,17 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 	several := func(name string) bool { return len(c.multikey(name)) > 0 }
 	switch {
 	case s.made && s.deep+s.filtered >= pagingReads:
-		l.not(pattern, c.name, s.order, "the pipeline makes the fields that it sorts or filters by: no index has them")
-		return nil
+		return declined("the pipeline makes the fields that it sorts or filters by: no index has them")
 	case s.deep < pagingReads && s.filtered < pagingReads:
-		l.not(pattern, c.name, s.order, fmt.Sprintf("%d of %d pages skip more than %s documents", s.deep, s.all, group(pagingSkip)))
-		return nil
+		return declined(fmt.Sprintf("%d of %d pages skip more than %s documents", s.deep, s.all, group(pagingSkip)))
 	case s.single:
-		l.not(pattern, c.name, s.order, "each read takes one document behind others, in no order: these are no pages, and $sample gives one by chance")
-		return nil
+		return declined("each read takes one document behind others, in no order: these are no pages, and $sample gives one by chance")
 	case s.most >= c.count:
-		l.not(pattern, c.name, s.order, fmt.Sprintf("pages skip up to %s documents, the collection has %s", group(s.most), group(c.count)))
-		return nil
+		return declined(fmt.Sprintf("pages skip up to %s documents, the collection has %s", group(s.most), group(c.count)))
 	case s.deepest.unpageable():
-		l.not(pattern, c.name, s.order, "the filter or sort is by text, distance or score")
-		return nil
+		return declined("the filter or sort is by text, distance or score")
 	case slices.ContainsFunc(keys(s.sort), several):
-		l.not(pattern, c.name, s.order, "some documents have an array there, which no page can be continued from")
-		return nil
+		return declined("some documents have an array there, which no page can be continued from")
 	}
 	arrays := 0 // no index has two
 	s.fixed = slices.DeleteFunc(slices.Clone(s.fixed), func(name string) bool {
@@ -133,21 +127,19 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 		check, err = l.check(ctx, explain, "executionStats", "totalDocsExamined")
 	}
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.order)
+		return err
 	}
 	limit, _ := number(s.deepest.limit)
 	if s.deep < pagingReads {
 		if s, err = l.behindFilter(ctx, c, s, check.Answer, limit); err != nil {
-			return l.failed(ctx, err, pattern, c, s.order)
+			return err
 		}
 		if s.least <= 0 {
-			l.not(pattern, c.name, s.order, fmt.Sprintf("%d of %d pages skip more than %s documents, and behind the filter the server examines %s for the deepest", s.deep, s.all, group(pagingSkip), group(check.Answer)))
-			return nil
+			return declined(fmt.Sprintf("%d of %d pages skip more than %s documents, and behind the filter the server examines %s for the deepest", s.deep, s.all, group(pagingSkip), group(check.Answer)))
 		}
 	}
 	if check.Answer <= s.most {
-		l.not(pattern, c.name, s.order, fmt.Sprintf("the server examines %s for a page that skips %s", group(check.Answer), group(s.most)))
-		return nil
+		return declined(fmt.Sprintf("the server examines %s for a page that skips %s", group(check.Answer), group(s.most)))
 	}
 	pages, over := s.deep, int64(pagingSkip)
 	if s.deep < pagingReads {

@@ -302,41 +302,32 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	lists := c.multikey(append([]string{s.at}, s.ids()...)...)
 	switch {
 	case len(lists) > 0:
-		l.not(pattern, c.name, s.at, arraysAt(lists))
-		return nil
+		return declined(arraysAt(lists))
 	case s.form.name != "" && strings.Contains(s.at, "."):
-		l.not(pattern, c.name, s.at, "the times are "+s.form.name+" inside a subdocument, and the packages need dates, as $toDate makes them")
-		return nil
+		return declined("the times are " + s.form.name + " inside a subdocument, and the packages need dates, as $toDate makes them")
 	case s.field() != s.id && c.has(s.field()):
-		l.not(pattern, c.name, s.at, "documents have a field "+s.field()+", as the series would be called")
-		return nil
+		return declined("documents have a field " + s.field() + ", as the series would be called")
 	case c.mean() >= seriesBytes:
-		l.not(pattern, c.name, s.at, fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
-		return nil
+		return declined(fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
 	case s.calls < seriesReads || float64(s.calls+newest) < seriesShare*float64(c.reads()):
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.text()))
-		return nil
+		return declined(fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.text()))
 	case others > 0:
-		l.not(pattern, c.name, s.at, "updates or deletes of other documents than one of a series and time, or of one _id, were seen")
-		return nil
+		return declined("updates or deletes of other documents than one of a series and time, or of one _id, were seen")
 	case bucketReads*edits > s.calls:
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%d updates and deletes of single documents were seen, and %d reads of a range", edits, s.calls))
-		return nil
+		return declined(fmt.Sprintf("%d updates and deletes of single documents were seen, and %d reads of a range", edits, s.calls))
 	}
 	by, err := l.named(ctx, c)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+		return err
 	}
 	if by != "" {
-		l.not(pattern, c.name, s.at, by+" has references to the _id, which measurements in a block or bucket no longer have")
-		return nil
+		return declined(by + " has references to the _id, which measurements in a block or bucket no longer have")
 	}
 	switch why, err := l.misplaced(ctx, c, s); {
 	case err != nil:
-		return l.failed(ctx, err, pattern, c, s.at)
+		return err
 	case why != "":
-		l.not(pattern, c.name, s.at, why)
-		return nil
+		return declined(why)
 	}
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
@@ -347,11 +338,10 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "series")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+		return err
 	}
 	if c.count < seriesEach*check.Answer {
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%s of %s: %d documents each", many(check.Answer, "value"), s.text(), c.count/max(check.Answer, 1)))
-		return nil
+		return declined(fmt.Sprintf("%s of %s: %d documents each", many(check.Answer, "value"), s.text(), c.count/max(check.Answer, 1)))
 	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$group", bson.D{{Key: "_id", Value: s.value()}, {Key: "first", Value: d("$min", s.form.date(s.at))}, {Key: "last", Value: d("$max", s.form.date(s.at))}}),
@@ -359,15 +349,14 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "time", Value: d("$sum", d("$subtract", bson.A{"$last", "$first"}))}}),
 	})
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+		return err
 	}
 	if len(batch) == 0 {
 		return nil
 	}
 	window, days := windowFor(c.count, integer(batch[0], "time"))
 	if window == "" {
-		l.not(pattern, c.name, s.at, "a series has fewer than 24 documents a month")
-		return nil
+		return declined("a series has fewer than 24 documents a month")
 	}
 	if !packed {
 		return l.bucket(ctx, c, s, window, edits)
@@ -385,7 +374,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	}
 	batch, err = l.aggregate(ctx, c.name, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "rest", Value: d("$sum", d("$subtract", bson.A{d("$bsonSize", rest), 5}))}})})
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+		return err
 	}
 	if len(batch) == 0 {
 		return nil // emptied meanwhile
@@ -400,8 +389,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	sums := windows * int64(statsBytes*len(values)+len(strings.Join(values, "")))
 	least := c.size - c.count*8*int64(len(numeric)+1) - integer(batch[0], "rest") - sums
 	if least <= 0 {
-		l.not(pattern, c.name, s.at, "what is packed could take as many bytes")
-		return nil
+		return declined("what is packed could take as many bytes")
 	}
 	key, against := l.key(ctx, c, s)
 	l.found(Finding{
@@ -600,12 +588,11 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "buckets")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+		return err
 	}
 	documents := check.figure("documents")
 	if documents < bucketEach*check.Answer {
-		l.not(pattern, c.name, s.at, fmt.Sprintf("a window has %s on average", many(documents/max(check.Answer, 1), "document")))
-		return nil
+		return declined(fmt.Sprintf("a window has %s on average", many(documents/max(check.Answer, 1), "document")))
 	}
 	key, against := l.key(ctx, c, s)
 	if edits > 0 {

@@ -24,14 +24,11 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	heavy := float64(a.bytes) >= subsetShare*float64(a.all)
 	switch {
 	case !heavy:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("the list takes %s of the bytes", share(a.bytes, a.all)))
-		return nil
+		return declined(fmt.Sprintf("the list takes %s of the bytes", share(a.bytes, a.all)))
 	case a.quantile(0.5) < subsetLength:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("half of the lists have up to %s", many(a.quantile(0.5), "element")))
-		return nil
+		return declined(fmt.Sprintf("half of the lists have up to %s", many(a.quantile(0.5), "element")))
 	case a.bytes/max(a.docs, 1) <= subsetBytes:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("a list takes %s on average", bytes(a.bytes/max(a.docs, 1))))
-		return nil
+		return declined(fmt.Sprintf("a list takes %s on average", bytes(a.bytes/max(a.docs, 1))))
 	}
 	large := fmt.Sprintf("the list takes %s of the bytes (%s)", share(a.bytes, a.all), a.how())
 	want := c.wanted(a.path)
@@ -41,45 +38,34 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	}
 	switch {
 	case a.element != "object":
-		l.not(pattern, c.name, a.path, large+", but its elements are no documents; the package keeps documents with an _id")
-		return nil
+		return declined(large + ", but its elements are no documents; the package keeps documents with an _id")
 	case c.geometry(a.path):
-		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")
-		return nil
+		return declined("is a GeoJSON geometry, which must stay whole")
 	case c.has(a.path + "_count"):
-		l.not(pattern, c.name, a.path, "may be in this pattern already: documents have "+a.path+"_count")
-		return nil
+		return declined("may be in this pattern already: documents have " + a.path + "_count")
 	case want.part == 0 && want.whole == 0:
-		l.unknown(pattern, c.name, a.path, large+"; no read of it was seen", "queries: the profiler, -log, or advise.Commands in a test")
-		return nil
+		return untold{large + "; no read of it was seen", "queries: the profiler, -log, or advise.Commands in a test"}
 	case want.part < subsetReads:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %s of %d %s a part of it", large, many(want.part, "read"), want.part+want.whole, verb(want.part, "want")))
-		return nil
+		return declined(fmt.Sprintf("%s; %s of %d %s a part of it", large, many(want.part, "read"), want.part+want.whole, verb(want.part, "want")))
 	case want.part < want.whole:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %d reads want a part of it, but %d all of it", large, want.part, want.whole))
-		return nil
+		return declined(fmt.Sprintf("%s; %d reads want a part of it, but %d all of it", large, want.part, want.whole))
 	case want.n == 0:
-		l.unknown(pattern, c.name, a.path, large+"; reads take a part of it, but their number of elements was not seen", "queries with values: the profiler, -log, or advise.Commands in a test")
-		return nil
+		return untold{large + "; reads take a part of it, but their number of elements was not seen", "queries with values: the profiler, -log, or advise.Commands in a test"}
 	case 2*want.n > a.quantile(0.5):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take up to %d elements, half of the lists have up to %d", large, want.n, a.quantile(0.5)))
-		return nil
+		return declined(fmt.Sprintf("%s; reads take up to %d elements, half of the lists have up to %d", large, want.n, a.quantile(0.5)))
 	case a.ranges != nil && !e.steady():
-		l.unknown(pattern, c.name, a.path, fmt.Sprintf("a list takes %s to %s on average in ranges of _id: too different for an estimate", bytes(int64(e.low)), bytes(int64(e.high))), l.tells(c))
-		return nil
+		return untold{fmt.Sprintf("a list takes %s to %s on average in ranges of _id: too different for an estimate", bytes(int64(e.low)), bytes(int64(e.high))), l.tells(c)}
 	}
 	if writes := c.writesTo([]string{a.path}); writes > want.part {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; it is written more often (%d) than a part of it is read (%d), and a new element takes 3 round trips", large, writes, want.part))
-		return nil
+		return declined(fmt.Sprintf("%s; it is written more often (%d) than a part of it is read (%d), and a new element takes 3 round trips", large, writes, want.part))
 	}
 	for _, key := range want.by {
 		unique, err := l.unique(ctx, c, key)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, a.path)
+			return err
 		}
 		if !unique || len(c.multikey(key)) > 0 {
-			l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take a part of the lists of all documents with one %s together", large, key))
-			return nil
+			return declined(fmt.Sprintf("%s; reads take a part of the lists of all documents with one %s together", large, key))
 		}
 	}
 	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: a.sum()}}
@@ -100,12 +86,12 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	}
 	check, disordered, err := l.listed(ctx, c, a, bson.A{d("$group", sums)})
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	var by bson.D // the order that the stored elements have
 	if disordered > 0 && stored {
 		if by, err = l.storedBy(ctx, c, a); err != nil {
-			return l.failed(ctx, err, pattern, c, a.path)
+			return err
 		}
 	}
 	if by != nil {
@@ -115,16 +101,14 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		}
 	}
 	if disordered > 0 {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not %s", large, many(disordered, "document"), relied))
-		return nil
+		return declined(fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not %s", large, many(disordered, "document"), relied))
 	}
 	same, err := l.shareIDs(ctx, c, a.path)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	if same {
-		l.not(pattern, c.name, a.path, large+"; elements of several documents have the same _id, but each becomes a document of one collection: give that field another name first")
-		return nil
+		return declined(large + "; elements of several documents have the same _id, but each becomes a document of one collection: give that field another name first")
 	}
 	wide := 0.0 // half of the interval, as a part of the estimate
 	if e.mean > 0 {
@@ -167,8 +151,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		f.Against = append(f.Against, "No query said by which field the elements are ordered, so Sort is that of _id until you name one.")
 	}
 	if f.Saving.Low <= 0 {
-		l.not(pattern, c.name, a.path, "little would leave the documents")
-		return nil
+		return declined("little would leave the documents")
 	}
 	l.found(f)
 	return nil
