@@ -187,8 +187,6 @@ func (c *collection) documentLists() []string {
 
 // alone looks for embedded children that are read, or joined, by their own _id, or by another field of theirs.
 func (l *looker) alone(ctx context.Context, c *collection, path string) error {
-	const pattern = "relation"
-	id := path + "._id"
 	all := int64(0)
 	for _, r := range c.finds {
 		if !r.counts && r.needs(path) {
@@ -206,34 +204,54 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 	case strings.Contains(path, "."):
 		return declined("the list is inside a subdocument; the package takes lists at the top")
 	}
-	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$unwind", "$"+path),
-		d("$group", bson.D{{Key: "_id", Value: "$" + id}, {Key: "n", Value: d("$sum", 1)}}),
-		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "distinct", Value: d("$sum", 1)}, {Key: "all", Value: d("$sum", "$n")},
-			{Key: "type", Value: d("$max", d("$type", "$_id"))}, {Key: "least", Value: d("$min", d("$type", "$_id"))}}),
-	})
-	if err != nil {
+	own, err := l.ownIDs(ctx, c, path)
+	if err != nil || own.all == 0 {
 		return err
-	}
-	if len(batch) == 0 {
-		return nil
-	}
-	kind, elements := text(batch[0], "type"), integer(batch[0], "all")
-	if float64(integer(batch[0], "distinct")) < relationUnique*float64(elements) || kind == "missing" || kind == "null" {
-		return declined("elements have no _id, or share theirs: it is that of another document")
-	}
-	if elements < least {
-		return declined("the lists have " + many(elements, "element") + " together")
 	}
 	if by != "_id" {
 		unique, err := l.distinct(ctx, c, path, by)
 		if err != nil {
 			return err
 		}
-		if float64(unique) < relationUnique*float64(elements) {
-			return declined(fmt.Sprintf("%s look for elements by %s, which has %s in %s", many(looking, "read"), by, many(unique, "value"), many(elements, "element")))
+		if float64(unique) < relationUnique*float64(own.all) {
+			return declined(fmt.Sprintf("%s look for elements by %s, which has %s in %s", many(looking, "read"), by, many(unique, "value"), many(own.all, "element")))
 		}
 	}
+	if err := l.nobodys(ctx, c, path+"._id", own.kind); err != nil {
+		return err
+	}
+	return l.aloneFinding(ctx, c, path, own, by, looking, all)
+}
+
+// ownIDs are the _ids of a list's elements.
+type ownIDs struct {
+	distinct, all int64
+	kind          string // the type of one
+}
+
+// ownIDs declines if the elements are few, or share _ids. There are none if the lists have no elements.
+func (l *looker) ownIDs(ctx context.Context, c *collection, path string) (ownIDs, error) {
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$unwind", "$"+path),
+		d("$group", bson.D{{Key: "_id", Value: "$" + path + "._id"}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "distinct", Value: d("$sum", 1)}, {Key: "all", Value: d("$sum", "$n")},
+			{Key: "type", Value: d("$max", d("$type", "$_id"))}, {Key: "least", Value: d("$min", d("$type", "$_id"))}}),
+	})
+	if err != nil || len(batch) == 0 {
+		return ownIDs{}, err
+	}
+	own := ownIDs{integer(batch[0], "distinct"), integer(batch[0], "all"), text(batch[0], "type")}
+	switch {
+	case float64(own.distinct) < relationUnique*float64(own.all) || own.kind == "missing" || own.kind == "null":
+		return own, declined("elements have no _id, or share theirs: it is that of another document")
+	case own.all < least:
+		return own, declined("the lists have " + many(own.all, "element") + " together")
+	}
+	return own, nil
+}
+
+// nobodys declines _ids of elements that are those of another collection.
+func (l *looker) nobodys(ctx context.Context, c *collection, id, kind string) error {
 	for _, other := range l.all {
 		if other == c || other.idType != kind {
 			continue
@@ -246,8 +264,12 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 			return declined("the elements' _id are those of " + other.name)
 		}
 	}
+	return nil
+}
+
+func (l *looker) aloneFinding(ctx context.Context, c *collection, path string, own ownIDs, by string, looking, all int64) error {
 	size := d("$cond", bson.A{d("$isArray", "$"+path), d("$subtract", bson.A{d("$bsonSize", d("a", "$"+path)), emptyList}), 0})
-	ids := d("$cond", bson.A{d("$isArray", "$"+path), d("$subtract", bson.A{d("$bsonSize", d("a", "$"+id)), emptyList}), 0}) // which stay
+	ids := d("$cond", bson.A{d("$isArray", "$"+path), d("$subtract", bson.A{d("$bsonSize", d("a", "$"+path+"._id")), emptyList}), 0}) // which stay
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
 		{Key: "pipeline", Value: bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}, {Key: "ids", Value: d("$sum", ids)}})}},
@@ -268,22 +290,22 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 		against[2] = fmt.Sprintf("Extract moves them; queries by %s.%s must change together with it, and the new collection needs an index on %s.", path, by, by)
 	}
 	l.found(Finding{
-		Pattern: pattern, Collection: c.name, Path: path,
+		Pattern: "relation", Collection: c.name, Path: path,
 		Summary: fmt.Sprintf("%d of %d reads of the list look for one element by its %s; the server sends or searches all of its document for it. "+
 			"The elements (%s, counted, no _id twice) are documents of their own already, but for their place.",
-			looking, all, by, group(elements)),
+			looking, all, by, group(own.all)),
 		Sure: "counted: elements, _ids and bytes; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", c.count, kept},
-			{"elements", elements, counted},
-			{"different _ids", integer(batch[0], "distinct"), counted},
+			{"elements", own.all, counted},
+			{"different _ids", own.distinct, counted},
 			{"bytes of the lists", check.Answer, counted},
 			{"of them bytes of their _ids, which stay", check.figure("ids"), counted},
 			{"reads that look for one element", looking, seen},
 			{"reads of the list", all, seen},
 		},
 		Saving: Interval{Low: (check.Answer - check.figure("ids")) * looking / max(all, 1), High: check.Answer - check.figure("ids"), Before: c.size, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Code:   l.extractCode(ctx, c, path, kind), takes: "Extract", try: tryExtract(c, path, by),
+		Code:   l.extractCode(ctx, c, path, own.kind), takes: "Extract", try: tryExtract(c, path, by),
 		Check: check, Against: against,
 	})
 	return nil
