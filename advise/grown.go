@@ -58,7 +58,6 @@ func windowOfElements(match any, list string) string {
 
 // grown looks for measurements that are pushed to a list without an end.
 func (l *looker) grown(ctx context.Context, c *collection, a *list) error {
-	const pattern = "series"
 	pushes, want := c.pushes[a.path], c.wanted(a.path)
 	heavy := 2*a.bytes >= a.all && a.quantile(0.5) >= seriesEach && a.bytes < grownBytes*a.elements
 	if a.element != "object" || !heavy || pushes < relationPushes || want.part > 0 || a.ranges != nil || strings.Contains(a.path, ".") {

@@ -458,7 +458,6 @@ func (l *looker) sampleFound(ctx context.Context, c *collection, value, other st
 
 // growing looks for lists of references that could be one reference in each child.
 func (l *looker) growing(ctx context.Context, c *collection, a *list) error {
-	const pattern = "relation"
 	pushes := c.pushes[a.path]
 	heavy := 2*a.bytes >= a.all && a.bytes/max(a.docs, 1) > 2<<10
 	if a.element == "object" || a.element == "array" || !heavy || pushes == 0 {

@@ -113,7 +113,6 @@ func (l *looker) tree(ctx context.Context, c *collection) error {
 }
 
 func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
-	const pattern = "tree"
 	switch {
 	case g.subtrees+g.paths < treeReads:
 		return declined(many(g.subtrees+g.paths, "read") + " up or down the tree")
@@ -152,6 +151,10 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	case links.grand == 0:
 		return declined("has two levels: one query gives the children")
 	}
+	return l.treeFinding(ctx, c, g, links)
+}
+
+func (l *looker) treeFinding(ctx context.Context, c *collection, g climbs, links links) error {
 	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(g.field, d("$ne", nil))}}, "n")
 	if err != nil {
 		return err
@@ -161,7 +164,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 		return err
 	}
 	f := Finding{
-		Pattern: pattern, Collection: c.name, Path: g.field,
+		Pattern: "tree", Collection: c.name, Path: g.field,
 		Summary: fmt.Sprintf("%s (counted) have a parent in %s, %s of them one that exists, in three levels or more; "+
 			"of the reads seen, %s went down, by $graphLookup or by finds, and %s up. With the ancestors in each document one range of an index gives a subtree, and one document the way up.",
 			many(check.Answer, "document"), g.field, share(links.found, links.named), many(g.subtrees, "read"), many(g.paths, "read")),
