@@ -167,7 +167,8 @@ result, err := measurements.Adopt(ctx, db.Collection(%q), func(doc bson.Raw) (id
 	if err := doc.Lookup(%q).Unmarshal(&list); err != nil {
 		return id, nil, mongopatterns.ErrSkip
 	}
-	return id, list, doc.Lookup("_id").Unmarshal(&id)
+	err = doc.Lookup("_id").Unmarshal(&id)
+	return id, list, err
 }, nil)`, c.name, key, a.path),
 		try:   tryGrown(c, a.path, when, window, values),
 		Check: check,
