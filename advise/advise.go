@@ -411,7 +411,8 @@ type untold struct{ reason, tells string }
 
 func (e untold) Error() string { return e.reason }
 
-// failed notes why a rule made no finding: it declined, could not tell, or a command failed. Only the end of ctx is an error.
+// failed notes why a rule made no finding: it declined, could not tell, or a command failed. Only the end of ctx is an
+// error.
 func (l *looker) failed(ctx context.Context, err error, pattern string, c *collection, path string) error {
 	var why declined
 	var unsure untold

@@ -224,7 +224,8 @@ func (l *looker) joinable(c, source *collection, j joins) error {
 	return nil
 }
 
-// astray are conditions for the documents that have an array where the others have one reference. It declines if these are many.
+// astray are conditions for the documents that have an array where the others have one reference. It declines if these are
+// many.
 func (c *collection) astray(j joins) (arrays bson.A, err error) {
 	for _, path := range c.multikey(j.local) {
 		switch {
@@ -238,8 +239,8 @@ func (c *collection) astray(j joins) (arrays bson.A, err error) {
 	return arrays, nil
 }
 
-// copyable declines if copies are there already, if writes would read the source more often than reads do, or if the key is
-// not that of one source.
+// copyable declines if copies are there already, if writes would read the source more often than reads do, or if the key
+// is not that of one source.
 func (l *looker) copyable(ctx context.Context, c, source *collection, j joins) error {
 	copied := !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(j.copyAt(path)) })
 	if copied && (j.inside() == "" || j.managed(c)) { // without a version they were written by hand
@@ -430,7 +431,8 @@ func (j joins) copies(several bool) bson.D {
 	return d("$reduce", bson.D{{Key: "input", Value: list}, {Key: "initialValue", Value: bson.A{}}, {Key: "in", Value: d("$setUnion", bson.A{"$$value", one})}})
 }
 
-// inLists declines if the elements of a list get no copies: they have some already, or an array on the way to the reference.
+// inLists declines if the elements of a list get no copies: they have some already, or an array on the way to the
+// reference.
 func (l *looker) inLists(ctx context.Context, c *collection, j joins) error {
 	for _, path := range append([]string{"version"}, j.fields...) {
 		batch, err := l.aggregate(ctx, c.name, bson.A{d("$match", d(j.copyAt(path), d("$exists", true))), d("$limit", 1), d("$project", d("_id", 1))})

@@ -373,7 +373,8 @@ func (m measurements) readable(c *collection) error {
 	return nil
 }
 
-// window is that of a series, and how many days all of them last together. It is "" if the collection was emptied meanwhile.
+// window is that of a series, and how many days all of them last together. It is "" if the collection was emptied
+// meanwhile.
 func (l *looker) window(ctx context.Context, c *collection, s span) (window string, days float64, err error) {
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$group", bson.D{{Key: "_id", Value: s.value()}, {Key: "first", Value: d("$min", s.form.date(s.at))}, {Key: "last", Value: d("$max", s.form.date(s.at))}}),
@@ -389,8 +390,8 @@ func (l *looker) window(ctx context.Context, c *collection, s span) (window stri
 	return window, days, nil
 }
 
-// unpacked are the fields whose numbers a series packs, and how many bytes all other fields take beside series and time. There
-// are no names of fields if the collection was emptied meanwhile.
+// unpacked are the fields whose numbers a series packs, and how many bytes all other fields take beside series and time.
+// There are no names of fields if the collection was emptied meanwhile.
 func (l *looker) unpacked(ctx context.Context, c *collection, s span) (numeric []string, rest int64, err error) {
 	others := bson.D{}
 	for _, name := range c.tops() {
@@ -466,8 +467,8 @@ func (f form) against() []string {
 	return []string{"The times are " + f.name + ": Adopt makes dates of them, and every read and write must do so, too."}
 }
 
-// misplaced declines measurements that have no place: other documents name them, their times do not become dates, or what
-// they are upserted by does not tell them from each other.
+// misplaced declines measurements that have no place: other documents name them, their times do not become dates, or
+// what they are upserted by does not tell them from each other.
 func (l *looker) misplaced(ctx context.Context, c *collection, s span) error {
 	by, err := l.named(ctx, c)
 	if err != nil {

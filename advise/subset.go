@@ -95,8 +95,8 @@ func (l *looker) partly(c *collection, a *list, want want, e estimate, large str
 	return nil
 }
 
-// ordered counts the bytes of a list. It declines if reads take elements as they are stored, and these have no order. Where no
-// query names the order it sets the one that reads rely on, and says why it is that.
+// ordered counts the bytes of a list. It declines if reads take elements as they are stored, and these have no order.
+// Where no query names the order it sets the one that reads rely on, and says why it is that.
 func (l *looker) ordered(ctx context.Context, c *collection, a *list, want *want, large string) (check Check, reason string, err error) {
 	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: a.sum()}}
 	stored, order := want.order == nil, want.kept // reads take the elements as they are stored, or as the writes sort them
