@@ -353,17 +353,17 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 	c.lists = lists
 	l.maps(c)
 	for _, list := range lists {
-		if err := l.outlier(ctx, c, list); err != nil {
+		if err := l.failed(ctx, l.outlier(ctx, c, list), "outlier", c, list.path); err != nil {
 			return err
 		}
-		if err := l.subset(ctx, c, list); err != nil {
-			return err
-		}
-		if err := l.grown(ctx, c, list); err != nil {
+		if err := l.longList(ctx, c, list); err != nil {
 			return err
 		}
 	}
-	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx, l.data} {
+	if err := l.failed(ctx, l.split(ctx, c), "split", c, ""); err != nil {
+		return err
+	}
+	for _, detect := range []func(context.Context, *collection) error{l.paging, l.tree, l.extref, l.attribute, l.approx, l.data} {
 		if err := detect(ctx, c); err != nil {
 			return err
 		}
@@ -386,22 +386,48 @@ func (l *looker) lookAtFew(ctx context.Context, c *collection) error {
 		if list.total < leastLists {
 			continue
 		}
-		if err := l.subset(ctx, c, list); err != nil {
-			return err
-		}
-		if err := l.grown(ctx, c, list); err != nil {
+		if err := l.longList(ctx, c, list); err != nil {
 			return err
 		}
 	}
 	return l.approx(ctx, c)
 }
 
-// failed notes an error of a command, unless the context is over.
-func (l *looker) failed(ctx context.Context, err error, pattern string, c *collection, path string) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+// longList asks the rules for lists that are long in half of the documents.
+func (l *looker) longList(ctx context.Context, c *collection, a *list) error {
+	if err := l.failed(ctx, l.subset(ctx, c, a), "subset", c, a.path); err != nil {
+		return err
 	}
-	l.unknown(pattern, c.name, path, l.reason(err), l.remedy(err))
+	return l.failed(ctx, l.grown(ctx, c, a), "series", c, a.path)
+}
+
+// declined is why a rule does not advise its pattern.
+type declined string
+
+func (e declined) Error() string { return string(e) }
+
+// untold is why a rule cannot tell whether its pattern pays, and what would tell. An estimate may be too wide.
+type untold struct{ reason, tells string }
+
+func (e untold) Error() string { return e.reason }
+
+// failed notes why a rule made no finding: it declined, could not tell, or a command failed. Only the end of ctx is an
+// error.
+func (l *looker) failed(ctx context.Context, err error, pattern string, c *collection, path string) error {
+	var why declined
+	var unsure untold
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &why):
+		l.not(pattern, c.name, path, string(why))
+	case errors.As(err, &unsure):
+		l.unknown(pattern, c.name, path, unsure.reason, unsure.tells)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		l.unknown(pattern, c.name, path, l.reason(err), l.remedy(err))
+	}
 	return nil
 }
 

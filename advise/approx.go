@@ -142,7 +142,7 @@ func (l *looker) approx(ctx context.Context, c *collection) error {
 		}
 	}
 	for _, n := range c.counters {
-		if err := l.counted(ctx, c, n); err != nil {
+		if err := l.failed(ctx, l.counted(ctx, c, n), "approx", c, n.path); err != nil {
 			return err
 		}
 	}
@@ -153,43 +153,36 @@ func (l *looker) counted(ctx context.Context, c *collection, n counter) error {
 	const pattern = "approx"
 	switch {
 	case n.rate == 0:
-		l.unknown(pattern, c.name, n.path, fmt.Sprintf("%d updates raise it, at an unknown rate", n.calls), "queries with their time: the profiler at level 2, or -log")
-		return nil
+		return untold{fmt.Sprintf("%d updates raise it, at an unknown rate", n.calls), "queries with their time: the profiler at level 2, or -log"}
 	case n.rate <= approxRate:
-		l.not(pattern, c.name, n.path, fmt.Sprintf("one document is raised %d times in its busiest second", n.rate))
-		return nil
+		return declined(fmt.Sprintf("one document is raised %d times in its busiest second", n.rate))
 	case slices.Contains(c.exact, n.path) || c.setOtherwise(n.path):
-		l.not(pattern, c.name, n.path, "other updates change it by other steps, under a condition, or read it at once: it must be exact")
-		return nil
+		return declined("other updates change it by other steps, under a condition, or read it at once: it must be exact")
 	case slices.ContainsFunc(c.finds, func(r read) bool { return slices.Contains(r.match, n.path) }):
-		l.not(pattern, c.name, n.path, "filters ask for its value: it must be exact")
-		return nil
+		return declined("filters ask for its value: it must be exact")
 	}
 	if shown := c.shown(n.path); n.answers && shown < approxReads {
-		l.not(pattern, c.name, n.path, fmt.Sprintf("a findAndModify raises it, whose answer may be handed out as a number of its own; %s of it were seen", many(shown, "other read")))
-		return nil
+		return declined(fmt.Sprintf("a findAndModify raises it, whose answer may be handed out as a number of its own; %s of it were seen", many(shown, "other read")))
 	}
 	key, unique, err := l.counterKey(ctx, c, n)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, n.path)
+		return err
 	}
 	if !unique {
-		l.not(pattern, c.name, n.path, "documents lack "+n.key+", or several have one value of it, by which the updates find them: the package's key is of one document")
-		return nil
+		return declined("documents lack " + n.key + ", or several have one value of it, by which the updates find them: the package's key is of one document")
 	}
 	var drop []string
 	if n.key != "_id" {
 		if drop, err = l.notUnique(ctx, c, n.key); err != nil {
-			return l.failed(ctx, err, pattern, c, n.path)
+			return err
 		}
 	}
 	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(n.path, d("$type", "number"))}}, "n")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, n.path)
+		return err
 	}
 	if check.Answer == 0 {
-		l.not(pattern, c.name, n.path, "no document has a number there")
-		return nil
+		return declined("no document has a number there")
 	}
 	writes := (n.rate + approxEvery - 1) / approxEvery
 	l.found(Finding{

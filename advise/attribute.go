@@ -189,7 +189,7 @@ func (l *looker) attribute(ctx context.Context, c *collection) error {
 		if len(s.paths) == 0 {
 			continue
 		}
-		if err := l.siblings(ctx, c, s, all); err != nil {
+		if err := l.failed(ctx, l.siblings(ctx, c, s, all), pattern, c, s.above); err != nil {
 			return err
 		}
 	}
@@ -307,45 +307,86 @@ func beginning(path string) string {
 
 // siblings advises on fields that each have an index, or need one.
 func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all []index) error {
-	const pattern = "attribute"
+	if err := l.alike(c, s); err != nil {
+		return err
+	}
+	if reads, writes := c.naming(s.paths), c.writesTo(s.paths); reads > 0 && writes > attributeWrites*reads {
+		return declined(fmt.Sprintf("%d writes to the fields were seen, and %d reads that name one: each write takes longer", writes, reads))
+	}
+	if one, several := c.together(s.paths); float64(several) > attributeSeveral*float64(one+several) {
+		return declined(fmt.Sprintf("%d of %d reads name several of the fields at once: a compound index is faster", several, one+several))
+	}
+	e, err := l.entries(ctx, c, s)
+	if err != nil || e.total == 0 { // emptied meanwhile
+		return err
+	}
+	if err := s.varied(e); err != nil {
+		return err
+	}
+	differ, err := l.differ(ctx, c, s, e.sparse)
+	if err != nil {
+		return err
+	}
+	if float64(differ) > attributeOther*float64(e.total) {
+		return declined(s.others(differ, e.total))
+	}
+	check, err := l.check(ctx, bson.D{{Key: "collStats", Value: c.name}}, "nindexes")
+	if err != nil {
+		return err
+	}
+	l.attributeFinding(ctx, c, s, e, all, check, differ)
+	return nil
+}
+
+// least is how many fields there are at least.
+func (s *siblings) least() int {
+	if s.alike != "" {
+		return attributeFamily
+	}
+	return attributeIndexes
+}
+
+// alike leaves the fields with values of one type. Where they are few, it leaves those that begin with the same word.
+func (l *looker) alike(c *collection, s *siblings) error {
 	if len(s.paths)-len(s.mixed) < attributeIndexes {
 		if s.alike = s.family(); s.alike != "" {
 			s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return beginning(path) != s.alike })
 		}
 	}
-	least := attributeIndexes
-	if s.alike != "" {
-		least = attributeFamily
-	}
-	if n := int64(len(s.paths)); len(s.paths) < least {
+	if n := int64(len(s.paths)); len(s.paths) < s.least() {
 		besides := ""
-		these := Finding{Pattern: pattern, Collection: c.name, Path: s.above}.Name()
+		these := Finding{Pattern: "attribute", Collection: c.name, Path: s.above}.Name()
 		if slices.ContainsFunc(l.report.Findings, func(f Finding) bool { return f.Name() == these }) {
 			besides = "besides the fields that are advised, "
 		}
-		l.not(pattern, c.name, s.above, besides+fmt.Sprintf("%d of its %s fields %s an index of %s own, or reads that filter by %s", len(s.paths), s.kind, verb(n, "have"), either(n, "its", "their"), either(n, "it", "them")))
-		return nil
+		return declined(besides + fmt.Sprintf("%d of its %s fields %s an index of %s own, or reads that filter by %s", len(s.paths), s.kind, verb(n, "have"), either(n, "its", "their"), either(n, "it", "them")))
 	}
-	if clean := len(s.paths) - len(s.mixed); clean < least {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of its %d indexed fields hold values of several types", len(s.mixed), len(s.paths)))
-		return nil
+	if clean := len(s.paths) - len(s.mixed); clean < s.least() {
+		return declined(fmt.Sprintf("%d of its %d indexed fields hold values of several types", len(s.mixed), len(s.paths)))
 	}
 	s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return slices.Contains(s.mixed, path) })
-	if reads, writes := c.naming(s.paths), c.writesTo(s.paths); reads > 0 && writes > attributeWrites*reads {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d writes to the fields were seen, and %d reads that name one: each write takes longer", writes, reads))
-		return nil
-	}
-	if one, several := c.together(s.paths); float64(several) > attributeSeveral*float64(one+several) {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of %d reads name several of the fields at once: a compound index is faster", several, one+several))
-		return nil
-	}
+	return nil
+}
+
+// entries are the fields that would be entries of one array, because most documents lack them.
+type entries struct {
+	total  int64 // documents
+	some   int64 // that have one of the fields, sparse or not
+	sparse []string
+	counts map[string]int64 // documents with a field
+	values int64            // of the sparse fields
+	most   int64            // of one sparse field
+	grown  int64            // bytes that the entries take beyond the fields
+}
+
+// entries counts the documents with each field. Their total is 0 if the collection was emptied meanwhile.
+func (l *looker) entries(ctx context.Context, c *collection, s *siblings) (entries, error) {
 	count := bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", 1)}}
 	var present bson.A
 	for i, path := range s.paths {
-		present = append(present, d("$gt", bson.A{"$" + path, nil}))
-		has := func(then any) bson.D {
-			return d("$sum", d("$cond", bson.A{d("$gt", bson.A{"$" + path, nil}), then, 0}))
-		}
+		there := d("$gt", bson.A{"$" + path, nil})
+		present = append(present, there)
+		has := func(then any) bson.D { return d("$sum", d("$cond", bson.A{there, then, 0})) }
 		name := path[strings.LastIndex(path, ".")+1:]
 		// An entry is a document in an array, where the field has only its name.
 		more := d("$subtract", bson.A{d("$bsonSize", bson.D{{Key: "k", Value: d("$literal", path)}, {Key: "v", Value: "$" + path}}), d("$subtract", bson.A{d("$bsonSize", d(name, "$"+path)), 5 + entryKey})})
@@ -353,71 +394,74 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 	}
 	count = append(count, bson.E{Key: "any", Value: d("$sum", d("$cond", bson.A{d("$or", present), 1, 0}))})
 	batch, err := l.aggregate(ctx, c.name, bson.A{d("$group", count)})
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.above)
+	if err != nil || len(batch) == 0 {
+		return entries{}, err
 	}
-	if len(batch) == 0 {
-		return nil // emptied meanwhile
-	}
-	total, entries := integer(batch[0], "n"), int64(0)
-	most, grown := int64(0), int64(0)
-	var sparse []string
+	e := entries{total: integer(batch[0], "n"), some: integer(batch[0], "any"), counts: map[string]int64{}}
 	for i, path := range s.paths {
 		n := integer(batch[0], fmt.Sprint("f", i))
-		if float64(n) < attributeShare*float64(total) {
-			sparse = append(sparse, path)
-			entries += n
-			grown += integer(batch[0], fmt.Sprint("g", i))
-			most = max(most, n)
+		e.counts[path] = n
+		if float64(n) < attributeShare*float64(e.total) {
+			e.sparse = append(e.sparse, path)
+			e.values += n
+			e.grown += integer(batch[0], fmt.Sprint("g", i))
+			e.most = max(e.most, n)
 		}
 	}
-	if len(sparse) < least {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of %d indexed fields are in less than half of the documents", len(sparse), len(s.paths)))
-		return nil
+	return e, nil
+}
+
+// varied declines fields that few documents lack, or that documents have together.
+func (s *siblings) varied(e entries) error {
+	if len(e.sparse) < s.least() {
+		return declined(fmt.Sprintf("%d of %d indexed fields are in less than half of the documents", len(e.sparse), len(s.paths)))
 	}
-	if some := integer(batch[0], "any"); s.alike != "" && float64(entries) > attributeVaried*float64(some)*float64(len(sparse)) {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("documents with one of the %d fields have %.1f of them on average: they are parts of one thing", len(sparse), float64(entries)/float64(max(some, 1))))
-		return nil
+	if s.alike != "" && float64(e.values) > attributeVaried*float64(e.some)*float64(len(e.sparse)) {
+		return declined(fmt.Sprintf("documents with one of the %d fields have %.1f of them on average: they are parts of one thing", len(e.sparse), float64(e.values)/float64(max(e.some, 1))))
 	}
-	differ, err := l.differ(ctx, c, s, sparse)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.above)
-	}
-	if float64(differ) > attributeOther*float64(total) {
-		l.not(pattern, c.name, s.above, s.others(differ, total))
-		return nil
-	}
-	check, err := l.check(ctx, bson.D{{Key: "collStats", Value: c.name}}, "nindexes")
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.above)
-	}
-	own, keys := int64(0), int64(0)
-	for i, path := range s.paths {
+	return nil
+}
+
+// indexes is how many of the fields have an index of their own, and how many keys these have together.
+func (e entries) indexes(all []index) (own, keys int64) {
+	for _, path := range e.sparse {
 		n := slices.IndexFunc(all, func(i index) bool { return i.plain && len(i.keys) == 1 && i.keys[0].Key == path })
 		switch {
-		case n < 0 || !slices.Contains(sparse, path):
+		case n < 0:
 			continue
 		case all[n].whole: // a document without the field has a key, too
-			keys += total
+			keys += e.total
 		default:
-			keys += integer(batch[0], fmt.Sprint("f", i))
+			keys += e.counts[path]
 		}
 		own++
 	}
-	after := entries + total - integer(batch[0], "any") // a document without entries has one key
+	return own, keys
+}
+
+// bought is what the entries save in keys of indexes, and what they take.
+func (e entries) bought(c *collection, own, keys int64) (saving Interval, grows []Interval) {
+	after := e.values + e.total - e.some // a document without entries has one key
 	// Each document with an entry has the array besides.
-	grows := []Interval{{Low: max(grown, 0), High: max(grown, 0) + total*(int64(len(attributesName(c)))+emptyList), Before: c.size, Unit: "bytes", What: ofDocuments}}
-	saving := Interval{Low: keys - after, High: keys - after, Before: keys, Unit: "keys", What: fmt.Sprintf("of %d indexes, which become one", own)}
-	if keys <= after {
-		saving = Interval{What: fmt.Sprintf("%d indexes become one, but sparse ones have no more keys than it: this is for the limit of 64, and for fields to come", own)}
-	}
+	grows = []Interval{{Low: max(e.grown, 0), High: max(e.grown, 0) + e.total*(int64(len(attributesName(c)))+emptyList), Before: c.size, Unit: "bytes", What: ofDocuments}}
 	if keys < after {
-		grows = append(grows, Interval{Low: after - keys, High: after - keys, Before: keys + total, Unit: "keys", What: ofIndexes})
+		grows = append(grows, Interval{Low: after - keys, High: after - keys, Before: keys + e.total, Unit: "keys", What: ofIndexes})
 	}
-	if own < 2 {
+	switch {
+	case own < 2:
 		saving = Interval{What: "reads filter by fields without an index, and one index would serve all of them"}
+	case keys <= after:
+		saving = Interval{What: fmt.Sprintf("%d indexes become one, but sparse ones have no more keys than it: this is for the limit of 64, and for fields to come", own)}
+	default:
+		saving = Interval{Low: keys - after, High: keys - after, Before: keys, Unit: "keys", What: fmt.Sprintf("of %d indexes, which become one", own)}
 	}
-	kinds, one := "one type ("+s.kind+")", c.naming(sparse)
+	return saving, grows
+}
+
+func (l *looker) attributeFinding(ctx context.Context, c *collection, s *siblings, e entries, all []index, check Check, differ int64) {
+	own, keys := e.indexes(all)
+	saving, grows := e.bought(c, own, keys)
+	kinds, one := "one type ("+s.kind+")", c.naming(e.sparse)
 	if strings.Contains(s.kind, " and ") {
 		kinds = "several types (" + s.kind + ")"
 	}
@@ -425,23 +469,23 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 		c.several("the values", s.kind)
 	}
 	f := Finding{
-		Pattern: pattern, Collection: c.name, Path: s.above, Fields: sparse,
+		Pattern: "attribute", Collection: c.name, Path: s.above, Fields: e.sparse,
 		Summary: fmt.Sprintf("%d fields of %s are each in at most %s of the documents (counted). %d of them have an index, and reads filter by the others. "+
 			"The collection has %d indexes (counted) of the 64 that it may have. As entries of one array the fields share one index, and a new field needs none.",
-			len(sparse), kinds, share(most, total), own, check.Answer),
+			len(e.sparse), kinds, share(e.most, e.total), own, check.Answer),
 		Sure: "counted: fields and indexes; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents", total, counted},
+			{"documents", e.total, counted},
 			{"indexes of the collection", check.Answer, counted},
-			{"fields that would be entries", int64(len(sparse)), counted},
+			{"fields that would be entries", int64(len(e.sparse)), counted},
 			{"of them with an index of their own", own, counted},
-			{"documents that have the commonest of them", most, counted},
-			{"values that would be entries", entries, counted},
+			{"documents that have the commonest of them", e.most, counted},
+			{"values that would be entries", e.values, counted},
 			{"reads that name one of them", one, seen},
-			{"writes to them", c.writesTo(sparse), seen},
+			{"writes to them", c.writesTo(e.sparse), seen},
 		},
 		Saving: saving, Grows: grows,
-		Code: l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse),
+		Code: l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, e.sparse),
 		Check: check,
 		Against: []string{
 			"An index that nobody uses can simply go: $indexStats shows which.",
@@ -452,14 +496,13 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 	}
 	if differ > 0 {
 		f.Facts = append(f.Facts, Fact{"documents with a value of another type", differ, counted})
-		text := s.others(differ, total) + " (counted): Adopt makes entries of these values as they are"
+		text := s.others(differ, e.total) + " (counted): Adopt makes entries of these values as they are"
 		if goType(s.kind) != "any" {
 			text += ", which " + goType(s.kind) + " cannot hold. Mend them first, or use any in its place"
 		}
 		f.Against = append(f.Against, text+".")
 	}
 	l.found(f)
-	return nil
 }
 
 // differ counts the documents that have a value of another type in one of the fields.

@@ -272,7 +272,8 @@ func summed(value any) bool {
 
 func (l *looker) computed(ctx context.Context, c *collection) error {
 	for _, t := range c.totals {
-		if err := l.total(ctx, c, t.resolved()); err != nil {
+		t = t.resolved()
+		if err := l.failed(ctx, l.total(ctx, c, t), "computed", c, t.key); err != nil {
 			return err
 		}
 	}
@@ -280,55 +281,23 @@ func (l *looker) computed(ctx context.Context, c *collection) error {
 }
 
 func (l *looker) total(ctx context.Context, c *collection, t totals) error {
-	const pattern = "computed"
 	names := strings.Join(keys(t.fields), ", ")
 	writes := c.changes(slices.Concat(expressionPaths(t.fields), keys(t.fixed()), []string{t.key}))
 	switch {
 	case t.calls < computedReads:
-		l.not(pattern, c.name, t.key, fmt.Sprintf("%s %s up %s by %s", many(t.calls, "read"), verb(t.calls, "add"), names, t.key))
-		return nil
+		return declined(fmt.Sprintf("%s %s up %s by %s", many(t.calls, "read"), verb(t.calls, "add"), names, t.key))
 	case t.report != "":
-		l.not(pattern, c.name, t.key, fmt.Sprintf("%s %s up %s %s", many(t.calls, "read"), verb(t.calls, "add"), names, t.report))
-		return nil
+		return declined(fmt.Sprintf("%s %s up %s %s", many(t.calls, "read"), verb(t.calls, "add"), names, t.report))
 	case writes == 0 && !l.recordsWrites():
-		l.unknown(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, and no write was seen", t.calls, names), "writes: the profiler at level 2, or advise.Commands in a test")
-		return nil
+		return untold{fmt.Sprintf("%d reads add up %s, and no write was seen", t.calls, names), "writes: the profiler at level 2, or advise.Commands in a test"}
 	case goValue(t.fixed()) == "":
-		l.not(pattern, c.name, t.key, "the filter fixes other fields to values that have no Go")
-		return nil
+		return declined("the filter fixes other fields to values that have no Go")
 	case len(c.multikey(t.key)) > 0:
-		l.not(pattern, c.name, t.key, arraysAt(c.multikey(t.key)))
-		return nil
+		return declined(arraysAt(c.multikey(t.key)))
 	}
-	targets, err := l.targets(ctx, c, t.key)
+	targets, err := l.place(ctx, c, t)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, t.key)
-	}
-	if targets == nil {
-		l.not(pattern, c.name, t.key, "no collection has the values as its _id, where the totals could be")
-		return nil
-	}
-	for _, f := range t.fields {
-		if targets.has(f.Key) {
-			l.not(pattern, c.name, t.key, fmt.Sprintf("documents of %s have %s already", targets.name, f.Key))
-			return nil
-		}
-	}
-	for _, name := range targets.tops() { // the state of other totals
-		if targets.has(name+".at", "date") && targets.has(name+".epoch", "int", "long") {
-			l.not(pattern, c.name, t.key, fmt.Sprintf("documents of %s are targets of this pattern already, with %s: add to that one", targets.name, name))
-			return nil
-		}
-	}
-	if t.all { // the reads have these as well
-		refs, err := l.references(ctx, c, t.key, targets.name, 1)
-		if err != nil {
-			return l.failed(ctx, err, pattern, c, t.key)
-		}
-		if !refs.enough || refs.named < c.count {
-			l.not(pattern, c.name, t.key, "the reads add up documents as well whose "+t.key+" names no document of "+targets.name)
-			return nil
-		}
+		return err
 	}
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
@@ -340,31 +309,71 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "totals")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, t.key)
+		return err
 	}
-	sources, most := check.figure("sources"), check.figure("most")
-	mean := sources / max(check.Answer, 1)
-	of, largest := "of the documents with one "+t.key, most
+	mean := check.figure("sources") / max(check.Answer, 1)
 	if t.all {
-		of, t.values, largest = "for each "+t.key, t.calls*check.Answer, mean
+		t.values = t.calls * check.Answer
 	}
 	if t.lists > 0 {
 		several, err := l.parents(ctx, t.parents)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, t.key)
+			return err
 		}
 		t.values += t.lists * several
 	}
 	if mean < computedEach {
-		l.not(pattern, c.name, t.key, fmt.Sprintf("%s for each value, on average: an index gives them", many(mean, "document")))
-		return nil
+		return declined(fmt.Sprintf("%s for each value, on average: an index gives them", many(mean, "document")))
 	}
 	if read, written := t.values*mean, writes*(mean+computedWrite); read < computedRatio*written {
-		l.not(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, %s each, but %d writes would each compute it again", t.calls, names, many(mean, "document"), writes))
-		return nil
+		return declined(fmt.Sprintf("%d reads add up %s, %s each, but %d writes would each compute it again", t.calls, names, many(mean, "document"), writes))
+	}
+	l.computedFinding(ctx, c, targets, t, check, writes)
+	return nil
+}
+
+// place is the collection in whose documents the totals have their place. It declines if there is none.
+func (l *looker) place(ctx context.Context, c *collection, t totals) (*collection, error) {
+	targets, err := l.targets(ctx, c, t.key)
+	if err != nil {
+		return nil, err
+	}
+	if targets == nil {
+		return nil, declined("no collection has the values as its _id, where the totals could be")
+	}
+	for _, f := range t.fields {
+		if targets.has(f.Key) {
+			return nil, declined(fmt.Sprintf("documents of %s have %s already", targets.name, f.Key))
+		}
+	}
+	for _, name := range targets.tops() { // the state of other totals
+		if targets.has(name+".at", "date") && targets.has(name+".epoch", "int", "long") {
+			return nil, declined(fmt.Sprintf("documents of %s are targets of this pattern already, with %s: add to that one", targets.name, name))
+		}
+	}
+	if !t.all {
+		return targets, nil
+	}
+	refs, err := l.references(ctx, c, t.key, targets.name, 1)
+	if err != nil {
+		return nil, err
+	}
+	if !refs.enough || refs.named < c.count { // the reads have these as well
+		return nil, declined("the reads add up documents as well whose " + t.key + " names no document of " + targets.name)
+	}
+	return targets, nil
+}
+
+func (l *looker) computedFinding(ctx context.Context, c, targets *collection, t totals, check Check, writes int64) {
+	names := strings.Join(keys(t.fields), ", ")
+	sources, most := check.figure("sources"), check.figure("most")
+	mean := sources / max(check.Answer, 1)
+	of, largest := "of the documents with one "+t.key, most
+	if t.all {
+		of, largest = "for each "+t.key, mean
 	}
 	l.found(Finding{
-		Pattern: pattern, Collection: c.name, Path: t.key, Fields: keys(t.fields),
+		Pattern: "computed", Collection: c.name, Path: t.key, Fields: keys(t.fields),
 		Summary: fmt.Sprintf("%d reads add up %s %s, %d writes were seen. There are %s with %s on average and %d at most (counted). "+
 			"With %s in the document of %s a read takes that document alone.",
 			t.calls, names, of, writes, many(check.Answer, "value"), many(mean, "document"), most, names, targets.name),
@@ -390,7 +399,6 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 			"A total that may be a minute old is simpler: keep the answer for that long.",
 		},
 	})
-	return nil
 }
 
 // parents is how many documents reads choose on average.

@@ -21,7 +21,7 @@ func (l *looker) broken(ctx context.Context, c *collection, j joins) error {
 	}
 	refs, err := l.references(ctx, c, j.local, j.from, danglingShare)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return err
 	}
 	if !refs.enough || float64(refs.found) >= relationFound*float64(refs.named) {
 		return nil
@@ -34,7 +34,7 @@ func (l *looker) broken(ctx context.Context, c *collection, j joins) error {
 	}
 	check, err := l.check(ctx, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}, "cursor", "firstBatch", "0", "gone")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return err
 	}
 	code, call := l.relationCode(ctx, c, to, "", j.local), "DeleteChild"
 	if !c.has(j.local, "array") {

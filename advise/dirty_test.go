@@ -297,7 +297,7 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 			!strings.Contains(against, "customer.rate is there, and 40 of 400 differ from customers.rate (counted), too many to overwrite") {
 			t.Errorf("%s\n%s\n%s", f.Code, f.Adopt, against)
 		}
-		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, f, nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
 			t.Errorf("%s, %v", printedTrial(t, trial), err)
 		}

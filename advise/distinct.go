@@ -94,7 +94,7 @@ func (l *looker) distinctValues(ctx context.Context, c *collection) error {
 			l.not(pattern, c.name, s.path, "other updates change it")
 			continue
 		}
-		if err := l.distinctly(ctx, c, a, s, alone); err != nil {
+		if err := l.failed(ctx, l.distinctly(ctx, c, a, s, alone), pattern, c, s.path); err != nil {
 			return err
 		}
 	}
@@ -105,21 +105,20 @@ func (l *looker) distinctly(ctx context.Context, c *collection, a *list, s adds,
 	const pattern = "approx"
 	key, unique, err := l.counterKey(ctx, c, counter{key: s.key})
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.path)
+		return err
 	}
 	if !unique {
-		l.not(pattern, c.name, s.path, "documents lack "+s.key+", or several have one value of it, by which the updates find them: the package's key is of one document")
-		return nil
+		return declined("documents lack " + s.key + ", or several have one value of it, by which the updates find them: the package's key is of one document")
 	}
 	var drop []string
 	if s.key != "_id" {
 		if drop, err = l.notUnique(ctx, c, s.key); err != nil {
-			return l.failed(ctx, err, pattern, c, s.path)
+			return err
 		}
 	}
 	check, _, err := l.listed(ctx, c, a, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: a.sum()}})})
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.path)
+		return err
 	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: s.path,

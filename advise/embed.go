@@ -42,81 +42,105 @@ func (c *collection) continues(list string) bool {
 	return c.has(list+"_moved") || c.has(list+"_overflow") || c.has(list+"_count") && c.element(list) == "object"
 }
 
+// beside is what the commands say of children that reads join to their parents.
+type beside struct {
+	with    int64 // reads of all children of one parent
+	changes int64 // writes to children by themselves
+}
+
+func (c *collection) beside(reference string) (b beside) {
+	for _, r := range c.finds {
+		if !slices.ContainsFunc(r.match, func(name string) bool { return name != reference }) && len(r.match) > 0 {
+			b.with += r.calls
+		}
+	}
+	b.changes = c.deletes
+	for _, w := range c.writes {
+		b.changes += w.calls
+	}
+	return b
+}
+
 // together looks for children that are always read with their parent.
 func (l *looker) together(ctx context.Context, c *collection, j joins) error {
-	const pattern = "relation"
 	children := l.all[j.from]
 	if j.calls < embedReads || children == nil || j.from == c.name || children.few() && c.few() {
 		return nil // an index on the reference is all that it needs
 	}
-	with, list := int64(0), children.name
-	for _, r := range children.finds {
-		if !slices.ContainsFunc(r.match, func(name string) bool { return name != j.local }) && len(r.match) > 0 {
-			with += r.calls
-		}
-	}
-	changes := children.deletes
-	for _, w := range children.writes {
-		changes += w.calls
-	}
-	switch {
-	case l.overflows(children) != nil || slices.ContainsFunc(c.tops(), c.continues):
-		l.not(pattern, c.name, list, "is in another pattern already: a list of the parents continues there")
-		return nil
-	case strings.ContainsAny(list, ".$") || c.has(list) || strings.Contains(j.local, ".") || children.has(j.local, "array"):
-		l.not(pattern, c.name, list, "they could be embedded, but for names with dots, a field of that name or references in lists")
-		return nil
-	case 2*j.calls < c.reads():
-		l.not(pattern, c.name, list, fmt.Sprintf("%d of %d reads join them", j.calls, c.reads()))
-		return nil
-	case float64(with) < embedShare*float64(children.reads()):
-		l.not(pattern, c.name, list, fmt.Sprintf("%d of %d reads ask for all of one parent", with, children.reads()))
-		return nil
-	case changes > j.calls:
-		l.not(pattern, c.name, list, fmt.Sprintf("they are written more often by themselves (%d) than read with the parent (%d)", changes, j.calls))
-		return nil
+	b := children.beside(j.local)
+	if err := l.embeddable(c, children, j, b); err != nil {
+		return err
 	}
 	by, err := l.named(ctx, children)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, list)
+		return err
 	}
 	if by != "" {
-		l.not(pattern, c.name, list, by+" has references to their _id")
-		return nil
+		return declined(by + " has references to their _id")
 	}
+	check, err := l.bounded(ctx, children, j.local)
+	if err != nil {
+		return err
+	}
+	refs, err := l.references(ctx, children, j.local, c.name, relationFound)
+	if err != nil {
+		return err
+	}
+	if !refs.enough {
+		return declined(fmt.Sprintf("%s of the references name no document of %s", share(refs.named-refs.found, refs.named), c.name))
+	}
+	l.embedFinding(ctx, c, children, j, b, check, refs)
+	return nil
+}
+
+// embeddable declines what the two collections and their commands speak against.
+func (l *looker) embeddable(c, children *collection, j joins, b beside) error {
+	list := children.name
+	switch {
+	case l.overflows(children) != nil || slices.ContainsFunc(c.tops(), c.continues):
+		return declined("is in another pattern already: a list of the parents continues there")
+	case strings.ContainsAny(list, ".$") || c.has(list) || strings.Contains(j.local, ".") || children.has(j.local, "array"):
+		return declined("they could be embedded, but for names with dots, a field of that name or references in lists")
+	case 2*j.calls < c.reads():
+		return declined(fmt.Sprintf("%d of %d reads join them", j.calls, c.reads()))
+	case float64(b.with) < embedShare*float64(children.reads()):
+		return declined(fmt.Sprintf("%d of %d reads ask for all of one parent", b.with, children.reads()))
+	case b.changes > j.calls:
+		return declined(fmt.Sprintf("they are written more often by themselves (%d) than read with the parent (%d)", b.changes, j.calls))
+	}
+	return nil
+}
+
+// bounded counts the children, and declines if a parent has many of them.
+func (l *looker) bounded(ctx context.Context, children *collection, reference string) (Check, error) {
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: children.name},
 		{Key: "pipeline", Value: bson.A{
-			d("$match", d(j.local, d("$ne", nil))),
-			d("$group", bson.D{{Key: "_id", Value: "$" + j.local}, {Key: "n", Value: d("$sum", 1)}, {Key: "bytes", Value: d("$sum", d("$bsonSize", "$$ROOT"))}}),
+			d("$match", d(reference, d("$ne", nil))),
+			d("$group", bson.D{{Key: "_id", Value: "$" + reference}, {Key: "n", Value: d("$sum", 1)}, {Key: "bytes", Value: d("$sum", d("$bsonSize", "$$ROOT"))}}),
 			d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "children", Value: d("$sum", "$n")}, {Key: "parents", Value: d("$sum", 1)},
 				{Key: "most", Value: d("$max", "$n")}, {Key: "bytes", Value: d("$sum", "$bytes")}, {Key: "largest", Value: d("$max", "$bytes")}}),
 		}},
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "children")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, list)
+		return check, err
 	}
 	if most, largest := check.figure("most"), check.figure("largest"); most > embedMost || largest > embedBytes {
-		l.not(pattern, c.name, list, fmt.Sprintf("a parent has up to %s of %s together: they may grow without a bound", group(most), bytes(largest)))
-		return nil
+		return check, declined(fmt.Sprintf("a parent has up to %s of %s together: they may grow without a bound", group(most), bytes(largest)))
 	}
-	refs, err := l.references(ctx, children, j.local, c.name, relationFound)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, list)
-	}
-	named, found := refs.named, refs.found
-	if !refs.enough {
-		l.not(pattern, c.name, list, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), c.name))
-		return nil
-	}
+	return check, nil
+}
+
+func (l *looker) embedFinding(ctx context.Context, c, children *collection, j joins, b beside, check Check, refs leads) {
+	list, named, found := children.name, refs.named, refs.found
 	parents, size := check.figure("parents"), check.figure("bytes")
 	code := l.relationCode(ctx, c, children, j.local, list)
 	variable, _, _ := strings.Cut(code, ",")
 	f := Finding{
-		Pattern: pattern, Collection: c.name, Path: list,
+		Pattern: "relation", Collection: c.name, Path: list,
 		Summary: fmt.Sprintf("%d of %d reads join the documents of %s, which are read with their parent in %d of %d reads. %s (counted) have %s, %s at most: embedded in a list they come with it.",
-			j.calls, c.reads(), children.name, with, children.reads(), many(parents, "parent"), many(check.Answer, "child document"), group(check.figure("most"))),
+			j.calls, c.reads(), children.name, b.with, children.reads(), many(parents, "parent"), many(check.Answer, "child document"), group(check.figure("most"))),
 		Sure: "counted: children and bytes; " + refs.how + ": references; of queries: those that were seen",
 		Facts: []Fact{
 			{"children with a parent", check.Answer, counted},
@@ -126,8 +150,8 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 			{"bytes of those of one parent at most", check.figure("largest"), counted},
 			{"references that lead to a document of " + c.name, found, refs.how},
 			{"reads that join them", j.calls, seen},
-			{"reads of the children by other fields", children.reads() - with, seen},
-			{"writes to children", changes, seen},
+			{"reads of the children by other fields", children.reads() - b.with, seen},
+			{"writes to children", b.changes, seen},
 		},
 		Saving: Interval{Low: found, High: found, Before: max(children.count, found), Unit: "documents", What: "of " + children.name + ", which become elements, and their keys of its indexes"},
 		// The reference goes, the place in the list comes.
@@ -146,7 +170,6 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		f.Against = append(f.Against, fmt.Sprintf("%s of %s %s no document of %s (%s): they stay as they are.", group(named-found), many(named, "reference"), verb(named-found, "name"), c.name, refs.how))
 	}
 	l.found(f)
-	return nil
 }
 
 func tryEmbed(c, children *collection, j joins) trying {

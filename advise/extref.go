@@ -157,7 +157,7 @@ func below(r read, name string) []string {
 
 func (l *looker) extref(ctx context.Context, c *collection) error {
 	for _, j := range c.joins {
-		if err := l.join(ctx, c, j); err != nil {
+		if err := l.failed(ctx, l.join(ctx, c, j), "extref", c, j.local); err != nil {
 			return err
 		}
 	}
@@ -165,135 +165,144 @@ func (l *looker) extref(ctx context.Context, c *collection) error {
 }
 
 func (l *looker) join(ctx context.Context, c *collection, j joins) error {
-	const pattern = "extref"
 	slices.Sort(j.fields)
 	j.fields = slices.Compact(j.fields)
 	source := l.all[j.from]
-	switch {
-	case max(j.calls, j.finds) < extrefReads:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s %s %s", many(max(j.calls, j.finds), "read"), verb(max(j.calls, j.finds), "join"), j.from))
-		return nil
-	case strings.HasPrefix(j.key, "_id.") || source != nil && len(source.multikey(j.key)) > 0:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("reads join %s by %s, which is in its _id or in arrays", j.from, j.key))
-		return nil
-	case j.local == "":
-		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
-		return nil
-	case j.local == "_id" || strings.HasPrefix(j.local, "_id."):
-		l.not(pattern, c.name, j.local, "the reference is the _id, and the package takes another field")
-		return nil
-	case len(j.fields) == 0:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))
-		return nil
-	case len(j.fields) > extrefFields:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("reads want %d fields of %s", len(j.fields), j.from))
-		return nil
-	case j.from == c.name:
-		l.not(pattern, c.name, j.local, "the collection is joined with itself")
-		return nil
-	case source == nil:
-		l.not(pattern, c.name, j.local, l.unseen(j.from))
-		return nil
-	case source.count < extrefFewest:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s has %s: a service can keep them in its memory", j.from, many(source.count, "document")))
-		return nil
-	case strings.Count(j.local, ".") >= depth:
-		l.not(pattern, c.name, j.local, "the reference is below the third name of a path")
-		return nil
+	if err := l.joinable(c, source, j); err != nil {
+		return err
 	}
 	j.list = j.listed(c)
-	var arrays bson.A // where some documents have one
-	for _, path := range slices.DeleteFunc(c.multikey(j.local), func(path string) bool { return path == j.list }) {
-		if c.share(path, "array") > 1-extrefFound {
-			l.not(pattern, c.name, j.local, "documents have an array in "+path+": the reference must have one value")
-			return nil
-		}
-		arrays = append(arrays, d(path, d("$type", "array")))
+	arrays, err := c.astray(j)
+	if err != nil {
+		return err
 	}
-	copied := !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(j.copyAt(path)) })
-	if copied && (j.inside() == "" || j.managed(c)) { // without a version they were written by hand
-		l.not(pattern, c.name, j.local, "documents have the copies already: "+j.copyAt(j.fields[0]))
-		return nil
-	}
-	if j.list != "" {
-		why, err := l.inLists(ctx, c, j)
-		if err != nil {
-			return l.failed(ctx, err, pattern, c, j.local)
-		}
-		if why != "" {
-			l.not(pattern, c.name, j.local, why)
-			return nil
-		}
-	}
-	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
-		return nil
-	}
-	if unique, err := l.unique(ctx, source, j.key); err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
-	} else if !unique {
-		l.not(pattern, c.name, j.local, fmt.Sprintf("reads join %s by %s, which several of its documents share", j.from, j.key))
-		return nil
+	if err := l.copyable(ctx, c, source, j); err != nil {
+		return err
 	}
 	refs, unsure := l.referencesBy(ctx, c, j.local, j.from, cmp.Or(j.key, "_id"), extrefFound)
 	switch {
 	case unsure != nil && !errors.As(unsure, new(untold)):
-		return l.failed(ctx, unsure, pattern, c, j.local)
+		return unsure
 	case unsure != nil: // the writes may refuse it anyway
 	case refs.named == 0:
-		l.not(pattern, c.name, j.local, "no document has it")
-		return nil
+		return declined("no document has it")
 	case !refs.enough:
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(refs.named-refs.found, refs.named), j.from))
-		return nil
+		return declined(fmt.Sprintf("%s of those with it name no document of %s", share(refs.named-refs.found, refs.named), j.from))
 	}
+	saving, writes, err := l.worth(ctx, c, source, j, refs)
+	if err := cmp.Or(err, unsure); err != nil {
+		return err
+	}
+	return l.extrefFinding(ctx, c, source, j, refs, arrays, saving, writes)
+}
+
+// joinable declines what the reads and the two collections speak against.
+func (l *looker) joinable(c, source *collection, j joins) error {
+	reads := max(j.calls, j.finds)
+	switch {
+	case reads < extrefReads:
+		return declined(fmt.Sprintf("%s %s %s", many(reads, "read"), verb(reads, "join"), j.from))
+	case strings.HasPrefix(j.key, "_id.") || source != nil && len(source.multikey(j.key)) > 0:
+		return declined(fmt.Sprintf("reads join %s by %s, which is in its _id or in arrays", j.from, j.key))
+	case j.local == "":
+		return declined(fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
+	case j.local == "_id" || strings.HasPrefix(j.local, "_id."):
+		return declined("the reference is the _id, and the package takes another field")
+	case len(j.fields) == 0:
+		return declined(fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))
+	case len(j.fields) > extrefFields:
+		return declined(fmt.Sprintf("reads want %d fields of %s", len(j.fields), j.from))
+	case j.from == c.name:
+		return declined("the collection is joined with itself")
+	case source == nil:
+		return declined(l.unseen(j.from))
+	case source.count < extrefFewest:
+		return declined(fmt.Sprintf("%s has %s: a service can keep them in its memory", j.from, many(source.count, "document")))
+	case strings.Count(j.local, ".") >= depth:
+		return declined("the reference is below the third name of a path")
+	}
+	return nil
+}
+
+// astray are conditions for the documents that have an array where the others have one reference. It declines if these are
+// many.
+func (c *collection) astray(j joins) (arrays bson.A, err error) {
+	for _, path := range c.multikey(j.local) {
+		switch {
+		case path == j.list:
+		case c.share(path, "array") > 1-extrefFound:
+			return nil, declined("documents have an array in " + path + ": the reference must have one value")
+		default:
+			arrays = append(arrays, d(path, d("$type", "array")))
+		}
+	}
+	return arrays, nil
+}
+
+// copyable declines if copies are there already, if writes would read the source more often than reads do, or if the key
+// is not that of one source.
+func (l *looker) copyable(ctx context.Context, c, source *collection, j joins) error {
+	copied := !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(j.copyAt(path)) })
+	if copied && (j.inside() == "" || j.managed(c)) { // without a version they were written by hand
+		return declined("documents have the copies already: " + j.copyAt(j.fields[0]))
+	}
+	if j.list != "" {
+		if err := l.inLists(ctx, c, j); err != nil {
+			return err
+		}
+	}
+	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
+		return declined(fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
+	}
+	unique, err := l.unique(ctx, source, j.key)
+	if err != nil {
+		return err
+	}
+	if !unique {
+		return declined(fmt.Sprintf("reads join %s by %s, which several of its documents share", j.from, j.key))
+	}
+	return nil
+}
+
+// worth is what the copies save, and how many writes to their fields were seen. It declines if these cost more.
+func (l *looker) worth(ctx context.Context, c, source *collection, j joins, refs leads) (saving Interval, writes int64, err error) {
 	saving, joined, err := l.joining(ctx, j)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return saving, 0, err
 	}
 	writes, copies := source.writesTo(j.fields), max(max(c.count, refs.named)/max(source.count, 1), 1)
-	if changed := writes * copies; j.calls < extrefRatio*changed && joined < extrefJoined*changed {
-		reads := fmt.Sprintf("%d reads join %s", j.calls, j.from)
-		if joined > 0 {
-			reads += fmt.Sprintf(", %d documents in all", joined)
-		}
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s, but %d writes to %s would each change some %d copies", reads, writes, strings.Join(j.fields, ", "), copies))
-		return nil
+	changed := writes * copies
+	if j.calls >= extrefRatio*changed || joined >= extrefJoined*changed {
+		return saving, writes, nil
 	}
-	if unsure != nil {
-		return l.failed(ctx, unsure, pattern, c, j.local)
+	reads := fmt.Sprintf("%d reads join %s", j.calls, j.from)
+	if joined > 0 {
+		reads += fmt.Sprintf(", %d documents in all", joined)
 	}
-	part, query := d("$gt", bson.A{"$" + j.local, nil}), d(j.local, d("$ne", nil))
-	if j.list != "" {
-		part, query = d("$gt", bson.A{"$" + j.local, bson.A{}}), d(j.local, d("$exists", true))
+	return saving, writes, declined(fmt.Sprintf("%s, but %d writes to %s would each change some %d copies", reads, writes, strings.Join(j.fields, ", "), copies))
+}
+
+func (l *looker) extrefFinding(ctx context.Context, c, source *collection, j joins, refs leads, arrays bson.A, saving Interval, writes int64) error {
+	check, ok, err := l.withReference(ctx, c, j)
+	if err != nil || !ok {
+		return err
 	}
-	check, ok, err := l.tally(ctx, c, partOf(part), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}}, "n")
+	against, err := l.beforeCopies(ctx, c, source, &j)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
-	}
-	if !ok {
-		return nil
-	}
-	byHand, err := l.byHand(ctx, c, source, &j)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
-	}
-	if j.key != "" {
-		drop, err := l.notUnique(ctx, source, j.key)
-		if err != nil {
-			return l.failed(ctx, err, pattern, c, j.local)
-		}
-		byHand = append(byHand, drop...)
+		return err
 	}
 	grows, err := l.copying(ctx, c, j)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, j.local)
+		return err
 	}
-	names := strings.Join(j.fields, ", ")
-	f := Finding{
-		Pattern: pattern, Collection: c.name, Path: j.local, Fields: j.fields,
+	left, err := l.leftAstray(ctx, c, check, arrays)
+	if err != nil {
+		return err
+	}
+	l.found(Finding{
+		Pattern: "extref", Collection: c.name, Path: j.local, Fields: j.fields,
 		Summary: fmt.Sprintf("%d reads join %s by %s for %s alone; %s (%s) would hold a copy, and %s the fields.",
-			j.calls, j.from, j.local, names, many(check.Answer, "document"), check.sure(), many(writes, "write")+" seen changed"),
+			j.calls, j.from, j.local, strings.Join(j.fields, ", "), many(check.Answer, "document"), check.sure(), many(writes, "write")+" seen changed"),
 		Sure: check.how() + ": references; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents with the reference", check.Answer, check.how()},
@@ -305,25 +314,48 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		Saving: saving, Grows: grows, try: tryExtref(c, source, j), others: []string{j.from},
 		Code: l.extrefCode(ctx, c, source, j), takes: j.target(c.name),
 		Check: check,
-		Against: append(byHand,
+		Against: slices.Concat(against, []string{
 			"Each field follows changes, unless it is Frozen: a price paid or an address shipped to must not. Decide for each.",
 			"A change of the source writes every copy; writes that were not seen count, too.",
 			"Two queries instead of a $lookup may be enough, and need no copies.",
-		),
-	}
-	if arrays != nil {
-		several, have := "Some documents", "have"
-		if !check.Estimated {
-			count, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
-			if err != nil {
-				return l.failed(ctx, err, pattern, c, j.local)
-			}
-			several, have = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document")), verb(count.Answer, "have")
-		}
-		f.Against = append(f.Against, fmt.Sprintf("%s with the reference %s an array there (%s): Adopt leaves these as they are, and counts them as Remaining.", several, have, check.how()))
-	}
-	l.found(f)
+		}, left),
+	})
 	return nil
+}
+
+// withReference counts the documents with the reference. It is not ok if the collection was emptied meanwhile.
+func (l *looker) withReference(ctx context.Context, c *collection, j joins) (check Check, ok bool, err error) {
+	part, query := d("$gt", bson.A{"$" + j.local, nil}), d(j.local, d("$ne", nil))
+	if j.list != "" {
+		part, query = d("$gt", bson.A{"$" + j.local, bson.A{}}), d(j.local, d("$exists", true))
+	}
+	return l.tally(ctx, c, partOf(part), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}}, "n")
+}
+
+// beforeCopies says what has to be done first, and sets which copies get another name.
+func (l *looker) beforeCopies(ctx context.Context, c, source *collection, j *joins) (against []string, err error) {
+	against, err = l.byHand(ctx, c, source, j)
+	if err != nil || j.key == "" {
+		return against, err
+	}
+	drop, err := l.notUnique(ctx, source, j.key)
+	return append(against, drop...), err
+}
+
+// leftAstray says how many documents have an array in place of the reference, which get no copies.
+func (l *looker) leftAstray(ctx context.Context, c *collection, check Check, arrays bson.A) ([]string, error) {
+	if arrays == nil {
+		return nil, nil
+	}
+	several, have := "Some documents", "have"
+	if !check.Estimated {
+		count, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
+		if err != nil {
+			return nil, err
+		}
+		several, have = fmt.Sprintf("%s of %s", group(count.Answer), many(check.Answer, "document")), verb(count.Answer, "have")
+	}
+	return []string{fmt.Sprintf("%s with the reference %s an array there (%s): Adopt leaves these as they are, and counts them as Remaining.", several, have, check.how())}, nil
 }
 
 // joining asks the server what some of the reads examine, with and without the join, and estimates how many documents all
@@ -399,12 +431,16 @@ func (j joins) copies(several bool) bson.D {
 	return d("$reduce", bson.D{{Key: "input", Value: list}, {Key: "initialValue", Value: bson.A{}}, {Key: "in", Value: d("$setUnion", bson.A{"$$value", one})}})
 }
 
-// inLists says why the elements of a list get no copies: they have some already, or an array on the way to the reference.
-func (l *looker) inLists(ctx context.Context, c *collection, j joins) (string, error) {
+// inLists declines if the elements of a list get no copies: they have some already, or an array on the way to the
+// reference.
+func (l *looker) inLists(ctx context.Context, c *collection, j joins) error {
 	for _, path := range append([]string{"version"}, j.fields...) {
 		batch, err := l.aggregate(ctx, c.name, bson.A{d("$match", d(j.copyAt(path), d("$exists", true))), d("$limit", 1), d("$project", d("_id", 1))})
-		if err != nil || len(batch) > 0 {
-			return "elements have the copies already: " + j.copyAt(path), err
+		if err != nil {
+			return err
+		}
+		if len(batch) > 0 {
+			return declined("elements have the copies already: " + j.copyAt(path))
 		}
 	}
 	arrays := bson.A{}
@@ -414,10 +450,10 @@ func (l *looker) inLists(ctx context.Context, c *collection, j joins) (string, e
 		}
 	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{d("$unwind", "$"+j.list), d("$match", d("$expr", d("$or", arrays))), d("$limit", 1), d("$project", d("_id", 1))})
-	if err != nil || len(batch) > 0 {
-		return "some elements have an array on the way to it: the reference must have one value", err
+	if err != nil || len(batch) == 0 {
+		return err
 	}
-	return "", nil
+	return declined("some elements have an array on the way to it: the reference must have one value")
 }
 
 // byHand says of fields that are there without extref what becomes of them. If more than a few differ from the source they
@@ -499,11 +535,6 @@ type leads struct {
 	enough       bool   // a share of them or more lead to one
 	how          string // it was found, in the words of a Fact
 }
-
-// untold is an estimate that is too wide to tell whether a pattern pays.
-type untold struct{ reason, tells string }
-
-func (e untold) Error() string { return e.reason }
 
 // unique reports a key that no two documents share. That of _id is "".
 func (l *looker) unique(ctx context.Context, c *collection, key string) (bool, error) {

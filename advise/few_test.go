@@ -22,8 +22,9 @@ import (
 func tried(t *testing.T, db *mongo.Database, report *advise.Report) {
 	t.Helper()
 	prints(t, report.Findings)
+	scratch := scratchOf(t, db)
 	for _, f := range report.Findings {
-		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		trial, err := advise.Try(t.Context(), db, scratch, report, f, nil)
 		if errors.Is(err, mongopatterns.ErrInvalid) && strings.Contains(err.Error(), "cannot be tried") {
 			continue
 		}
@@ -31,6 +32,12 @@ func tried(t *testing.T, db *mongo.Database, report *advise.Report) {
 			t.Errorf("%s: %s, %v", f.Name(), printedTrial(t, trial), err)
 		}
 	}
+}
+
+// scratchOf is a database for trials, which leave it empty. It needs no client of its own.
+func scratchOf(t *testing.T, db *mongo.Database) *mongo.Database {
+	t.Helper()
+	return mongotest.Admin(t, db).Client().Database(db.Name() + "_try")
 }
 
 // loops are finds for values of answers, some for each.
@@ -123,12 +130,13 @@ func TestFewDocuments(t *testing.T) {
 	// Lists of references that grow: other documents than the lists name stay where they are.
 	push := sends(t, 60, `{"update": "cups", "updates": [{"q": {"_id": 7}, "u": {"$push": {"games": 3}}}]}`)
 	said(t, db, push, "", "cups", "the elements are no _ids of another collection")
-	insert(t, db.Collection("games"), times(9000, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}} }))
+	game := func(i int) string { return fmt.Sprintf("%060d", i) } // so that 40 take over 2 KiB
+	insert(t, db.Collection("games"), times(1200, func(i int) bson.D { return bson.D{{Key: "_id", Value: game(i)}} }))
 	testkit.OK(t, testkit.ErrorOf(db.Collection("cups").DeleteMany(t.Context(), bson.D{})))
 	insert(t, db.Collection("cups"), times(30, func(i int) bson.D {
 		list := bson.A{}
-		for n := range 300 {
-			list = append(list, 300*i+n)
+		for n := range 40 {
+			list = append(list, game(40*i+n))
 		}
 		return bson.D{{Key: "_id", Value: i}, {Key: "games", Value: list}}
 	}))

@@ -58,7 +58,6 @@ func windowOfElements(match any, list string) string {
 
 // grown looks for measurements that are pushed to a list without an end.
 func (l *looker) grown(ctx context.Context, c *collection, a *list) error {
-	const pattern = "series"
 	pushes, want := c.pushes[a.path], c.wanted(a.path)
 	heavy := 2*a.bytes >= a.all && a.quantile(0.5) >= seriesEach && a.bytes < grownBytes*a.elements
 	if a.element != "object" || !heavy || pushes < relationPushes || want.part > 0 || a.ranges != nil || strings.Contains(a.path, ".") {
@@ -66,7 +65,7 @@ func (l *looker) grown(ctx context.Context, c *collection, a *list) error {
 	}
 	kinds, err := l.elementKinds(ctx, c, a.path)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	var dates []string
 	for name, kind := range kinds {
@@ -96,14 +95,11 @@ func (l *looker) grown(ctx context.Context, c *collection, a *list) error {
 	}
 	switch {
 	case ranges < seriesReads && (!plain || len(values) == 0):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s %s a range of %s in the list", many(ranges, "read"), verb(ranges, "take"), when))
-		return nil
+		return declined(fmt.Sprintf("%s %s a range of %s in the list", many(ranges, "read"), verb(ranges, "take"), when))
 	case c.writesTo([]string{a.path}) > pushes:
-		l.not(pattern, c.name, a.path, "other updates than $push write the list")
-		return nil
+		return declined("other updates than $push write the list")
 	case c.selecting(a.path) > ranges:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s select documents by elements", many(c.selecting(a.path), "read")))
-		return nil
+		return declined(fmt.Sprintf("%s select documents by elements", many(c.selecting(a.path), "read")))
 	}
 	return l.unbounded(ctx, c, a, when, values, pushes, ranges)
 }
@@ -134,19 +130,18 @@ func (l *looker) unbounded(ctx context.Context, c *collection, a *list, when str
 		d("$project", d("ms", d("$subtract", bson.A{d("$max", path), d("$min", path)}))), d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "ms", Value: d("$sum", "$ms")}}),
 	})
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	if len(batch) == 0 {
 		return nil // emptied meanwhile
 	}
 	window, _ := windowFor(a.elements, integer(batch[0], "ms"))
 	if window == "" {
-		l.not(pattern, c.name, a.path, "a list has fewer than 24 elements a month")
-		return nil
+		return declined("a list has fewer than 24 elements a month")
 	}
 	check, _, err := l.listed(ctx, c, a, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: a.sum()}})})
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	key := l.idType(ctx, c)
 	l.found(Finding{
@@ -172,7 +167,8 @@ result, err := measurements.Adopt(ctx, db.Collection(%q), func(doc bson.Raw) (id
 	if err := doc.Lookup(%q).Unmarshal(&list); err != nil {
 		return id, nil, mongopatterns.ErrSkip
 	}
-	return id, list, doc.Lookup("_id").Unmarshal(&id)
+	err = doc.Lookup("_id").Unmarshal(&id)
+	return id, list, err
 }, nil)`, c.name, key, a.path),
 		try:   tryGrown(c, a.path, when, window, values),
 		Check: check,

@@ -20,10 +20,10 @@ func TestRenamed(t *testing.T) {
 	t.Parallel()
 	db, other := mongotest.Database(t), mongotest.Database(t)
 	r := rand.New(rand.NewPCG(8, 8))
-	all := append(three(t, 200),
-		generate(r, kindOf(t, "relation: children one by one, by a list"), 200, "students"),
+	all := append(three(t, 150),
+		generate(r, kindOf(t, "relation: children one by one, by a list"), 150, "students"),
 		generate(r, kindOf(t, "relation: lists of references that grow"), 100, "people"),
-		generate(r, kindOf(t, "attribute: many indexed fields of a subdocument"), 200, "goods"))
+		generate(r, kindOf(t, "attribute: many indexed fields of a subdocument"), 150, "goods"))
 	all = append(all, changing(t, 200)...)
 	plain := look(t, db, unhurried(store(t, db, all)))
 	for i := range all {

@@ -59,7 +59,7 @@ func (t *traffic) firsts(more newest) {
 
 func (l *looker) newest(ctx context.Context, c *collection) error {
 	for _, n := range c.newest {
-		if err := l.first(ctx, c, n); err != nil {
+		if err := l.failed(ctx, l.first(ctx, c, n), "subset", c, n.as); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,6 @@ func (l *looker) newest(ctx context.Context, c *collection) error {
 
 // first decides on reads that join the first few children.
 func (l *looker) first(ctx context.Context, c *collection, n newest) error {
-	const pattern = "subset"
 	children := l.all[n.from]
 	if children == nil || children.few() || children == c || children.capped {
 		return nil
@@ -77,28 +76,8 @@ func (l *looker) first(ctx context.Context, c *collection, n newest) error {
 	for _, w := range children.writes {
 		changes += w.calls
 	}
-	lists := false
-	for _, key := range n.order {
-		if len(children.multikey(key.Key)) > 0 {
-			lists = true
-		}
-	}
-	switch {
-	case n.calls < newestReads:
-		l.not(pattern, c.name, n.as, fmt.Sprintf("%s %s the first of %s", many(n.calls, "read"), verb(n.calls, "join"), n.from))
-		return nil
-	case changes == 0 && !l.recordsWrites():
-		l.unknown(pattern, c.name, n.as, fmt.Sprintf("%d reads join the first of %s, and no write was seen", n.calls, n.from), "writes: the profiler at level 2, or advise.Commands in a test")
-		return nil
-	case n.calls < newestRatio*changes:
-		l.not(pattern, c.name, n.as, fmt.Sprintf("%d reads join the first of %s, which are written %d times, each in 3 round trips then", n.calls, n.from, changes))
-		return nil
-	case 2*n.calls < c.reads():
-		l.not(pattern, c.name, n.as, fmt.Sprintf("%d of %d reads join the first of %s", n.calls, c.reads(), n.from))
-		return nil
-	case lists || strings.ContainsAny(n.as+n.field, ".$") || c.has(n.as) || c.has(n.as+"_count") || children.has(n.field, "array"):
-		l.not(pattern, c.name, n.as, "documents could keep the first of "+n.from+", but for names with dots, fields of these names or values in lists")
-		return nil
+	if err := l.keepable(c, children, n, changes); err != nil {
+		return err
 	}
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: n.from},
@@ -110,33 +89,36 @@ func (l *looker) first(ctx context.Context, c *collection, n newest) error {
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "children")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, n.as)
+		return err
 	}
-	parents := max(check.figure("parents"), 1)
-	mean := check.Answer / parents
+	mean := check.Answer / max(check.figure("parents"), 1)
 	if mean < max(subsetLength, 2*n.n) {
-		l.not(pattern, c.name, n.as, fmt.Sprintf("reads take up to %s of %d on average", many(n.n, "child document"), mean))
-		return nil
+		return declined(fmt.Sprintf("reads take up to %s of %d on average", many(n.n, "child document"), mean))
 	}
 	if kept := n.n * children.mean(); kept > newestBytes {
-		l.not(pattern, c.name, n.as, fmt.Sprintf("the first %d take %s", n.n, bytes(kept)))
-		return nil
+		return declined(fmt.Sprintf("the first %d take %s", n.n, bytes(kept)))
 	}
 	refs, err := l.references(ctx, children, n.field, c.name, relationFound)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, n.as)
+		return err
 	}
 	if !refs.enough {
-		l.not(pattern, c.name, n.as, fmt.Sprintf("%s of the references name no document of %s", share(refs.named-refs.found, refs.named), c.name))
-		return nil
+		return declined(fmt.Sprintf("%s of the references name no document of %s", share(refs.named-refs.found, refs.named), c.name))
 	}
 	several, err := l.parents(ctx, n.seen)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, n.as)
+		return err
 	}
-	grown := parents * n.n * children.mean()
+	l.firstFinding(ctx, c, n, changes, check, refs, several, children.mean())
+	return nil
+}
+
+func (l *looker) firstFinding(ctx context.Context, c *collection, n newest, changes int64, check Check, refs leads, several, size int64) {
+	parents := max(check.figure("parents"), 1)
+	mean := check.Answer / parents
+	grown := parents * n.n * size
 	l.found(Finding{
-		Pattern: pattern, Collection: c.name, Path: n.as,
+		Pattern: "subset", Collection: c.name, Path: n.as,
 		Summary: fmt.Sprintf("%d of %d reads join the first %d documents of %s by %s, of %d on average (counted); %s to these were seen. "+
 			"The pattern keeps these in the document, so that a read takes that document alone.",
 			n.calls, c.reads(), n.n, n.from, page{sort: n.order}.order(), mean, many(changes, "write")),
@@ -161,5 +143,22 @@ func (l *looker) first(ctx context.Context, c *collection, n newest) error {
 			"Other reads of the parents get the list as well, unless they leave it out.",
 		},
 	})
+}
+
+// keepable declines what the two collections and their commands speak against.
+func (l *looker) keepable(c, children *collection, n newest, changes int64) error {
+	lists := slices.ContainsFunc(n.order, func(key bson.E) bool { return len(children.multikey(key.Key)) > 0 })
+	switch {
+	case n.calls < newestReads:
+		return declined(fmt.Sprintf("%s %s the first of %s", many(n.calls, "read"), verb(n.calls, "join"), n.from))
+	case changes == 0 && !l.recordsWrites():
+		return untold{fmt.Sprintf("%d reads join the first of %s, and no write was seen", n.calls, n.from), "writes: the profiler at level 2, or advise.Commands in a test"}
+	case n.calls < newestRatio*changes:
+		return declined(fmt.Sprintf("%d reads join the first of %s, which are written %d times, each in 3 round trips then", n.calls, n.from, changes))
+	case 2*n.calls < c.reads():
+		return declined(fmt.Sprintf("%d of %d reads join the first of %s", n.calls, c.reads(), n.from))
+	case lists || strings.ContainsAny(n.as+n.field, ".$") || c.has(n.as) || c.has(n.as+"_count") || children.has(n.field, "array"):
+		return declined("documents could keep the first of " + n.from + ", but for names with dots, fields of these names or values in lists")
+	}
 	return nil
 }

@@ -29,47 +29,14 @@ func (l *looker) maps(c *collection) {
 }
 
 func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
-	const pattern = "outlier"
 	limit := round(max(100, 5*a.quantile(0.75)))
 	over := a.above(limit)
 	var e estimate
 	if a.ranges != nil {
 		e = a.estimate(func(r *list) float64 { return float64(r.above(limit).Documents) / float64(r.total) })
 	}
-	switch {
-	case a.longest() <= 100:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%sthe longest list has %s", a.where(), many(a.longest(), "element")))
-		return nil
-	case strings.Contains(a.path, "."):
-		l.not(pattern, c.name, a.path, "the list is inside a subdocument; the package takes lists at the top")
-		return nil
-	case c.has(a.path+"_moved", "objectId") || c.has(a.path+"_overflow") || c.has(a.path+"_outside"): // the first name is no option
-		l.not(pattern, c.name, a.path, "is in this pattern already: some documents have "+a.path+"_moved, _overflow or _outside")
-		return nil
-	case c.geometry(a.path):
-		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")
-		return nil
-	case 4*c.selecting(a.path) > c.reads():
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%d of %d reads select documents by elements; the pattern moves some of these away", c.selecting(a.path), c.reads()))
-		return nil
-	case 4*c.inside(a.path) > c.reads()+c.writesTo([]string{a.path}):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s %s elements inside the list or %s them out; the pattern moves some of these away", many(c.inside(a.path), "write"), verb(c.inside(a.path), "change"), verb(c.inside(a.path), "take")))
-		return nil
-	case a.ranges != nil && over.Documents > 0 && !e.steady():
-		l.unknown(pattern, c.name, a.path, "long lists are in "+e.unsteady(), l.tells(c))
-		return nil
-	case over.Documents == 0:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%sno list is longer than five times the usual: half have up to %d elements, the longest %d", a.where(), a.quantile(0.5), a.longest()))
-		return nil
-	case float64(over.Documents) > outlierDocuments*float64(a.docs):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("long lists are no exception: %s have more than %d elements", share(over.Documents, a.docs), limit))
-		return nil
-	case float64(over.Elements) < max(outlierElements, outlierTimes*float64(over.Documents)/float64(a.docs))*float64(a.elements):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("the long lists hold %s of all elements", share(over.Elements, a.elements)))
-		return nil
-	case a.largest() < outlierBytes:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("the largest list takes %s", bytes(a.largest())))
-		return nil
+	if err := l.uneven(c, a, limit, over, e); err != nil {
+		return err
 	}
 	// The figure that is printed is the one that the query to check it by hand gives.
 	query := d(fmt.Sprintf("%s.%d", a.path, limit), d("$exists", true))
@@ -81,7 +48,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		sure, part = "estimated: "+l.tells(c)+" counts all lengths and bytes", e.in()
 	}
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	wide := 0.0 // half of the interval, as a part of the estimate
 	if e.mean > 0 {
@@ -92,7 +59,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	// after the next one has moved the older half out.
 	stays := mean * float64(limit) * float64(over.Documents)
 	f := Finding{
-		Pattern: pattern, Collection: c.name, Path: a.path,
+		Pattern: "outlier", Collection: c.name, Path: a.path,
 		Summary: fmt.Sprintf("%s of the documents (%s, %s) hold %s of all elements. "+
 			"The largest list takes %s (%s) of each read of its document, and of each write. "+
 			"The pattern bounds it to about %s; to read such a list whole then takes 3 round trips.",
@@ -123,10 +90,38 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		Limit:        limit,
 	}
 	if f.Saving.Low <= 0 {
-		l.not(pattern, c.name, a.path, "little would leave the parents")
-		return nil
+		return declined("little would leave the parents")
 	}
 	l.found(f)
+	return nil
+}
+
+// uneven declines lists that are not few long ones among many short ones, or that reads and writes look into.
+func (l *looker) uneven(c *collection, a *list, limit int64, over Bar, e estimate) error {
+	switch {
+	case a.longest() <= 100:
+		return declined(fmt.Sprintf("%sthe longest list has %s", a.where(), many(a.longest(), "element")))
+	case strings.Contains(a.path, "."):
+		return declined("the list is inside a subdocument; the package takes lists at the top")
+	case c.has(a.path+"_moved", "objectId") || c.has(a.path+"_overflow") || c.has(a.path+"_outside"): // the first name is no option
+		return declined("is in this pattern already: some documents have " + a.path + "_moved, _overflow or _outside")
+	case c.geometry(a.path):
+		return declined("is a GeoJSON geometry, which must stay whole")
+	case 4*c.selecting(a.path) > c.reads():
+		return declined(fmt.Sprintf("%d of %d reads select documents by elements; the pattern moves some of these away", c.selecting(a.path), c.reads()))
+	case 4*c.inside(a.path) > c.reads()+c.writesTo([]string{a.path}):
+		return declined(fmt.Sprintf("%s %s elements inside the list or %s them out; the pattern moves some of these away", many(c.inside(a.path), "write"), verb(c.inside(a.path), "change"), verb(c.inside(a.path), "take")))
+	case a.ranges != nil && over.Documents > 0 && !e.steady():
+		return untold{"long lists are in " + e.unsteady(), l.tells(c)}
+	case over.Documents == 0:
+		return declined(fmt.Sprintf("%sno list is longer than five times the usual: half have up to %d elements, the longest %d", a.where(), a.quantile(0.5), a.longest()))
+	case float64(over.Documents) > outlierDocuments*float64(a.docs):
+		return declined(fmt.Sprintf("long lists are no exception: %s have more than %d elements", share(over.Documents, a.docs), limit))
+	case float64(over.Elements) < max(outlierElements, outlierTimes*float64(over.Documents)/float64(a.docs))*float64(a.elements):
+		return declined(fmt.Sprintf("the long lists hold %s of all elements", share(over.Elements, a.elements)))
+	case a.largest() < outlierBytes:
+		return declined(fmt.Sprintf("the largest list takes %s", bytes(a.largest())))
+	}
 	return nil
 }
 

@@ -90,7 +90,7 @@ func fixed(filter any) (names []string) {
 
 func (l *looker) paging(ctx context.Context, c *collection) error {
 	for _, s := range c.pages {
-		if err := l.pages(ctx, c, s); err != nil {
+		if err := l.failed(ctx, l.pages(ctx, c, s), "paging", c, s.order); err != nil {
 			return err
 		}
 	}
@@ -98,34 +98,16 @@ func (l *looker) paging(ctx context.Context, c *collection) error {
 }
 
 func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
-	const pattern = "paging"
-	several := func(name string) bool { return len(c.multikey(name)) > 0 }
-	switch {
-	case s.made && s.deep+s.filtered >= pagingReads:
-		l.not(pattern, c.name, s.order, "the pipeline makes the fields that it sorts or filters by: no index has them")
-		return nil
-	case s.deep < pagingReads && s.filtered < pagingReads:
-		l.not(pattern, c.name, s.order, fmt.Sprintf("%d of %d pages skip more than %s documents", s.deep, s.all, group(pagingSkip)))
-		return nil
-	case s.single:
-		l.not(pattern, c.name, s.order, "each read takes one document behind others, in no order: these are no pages, and $sample gives one by chance")
-		return nil
-	case s.most >= c.count:
-		l.not(pattern, c.name, s.order, fmt.Sprintf("pages skip up to %s documents, the collection has %s", group(s.most), group(c.count)))
-		return nil
-	case s.deepest.unpageable():
-		l.not(pattern, c.name, s.order, "the filter or sort is by text, distance or score")
-		return nil
-	case slices.ContainsFunc(keys(s.sort), several):
-		l.not(pattern, c.name, s.order, "some documents have an array there, which no page can be continued from")
-		return nil
+	if err := s.pageable(c); err != nil {
+		return err
 	}
 	arrays := 0 // no index has two
 	s.fixed = slices.DeleteFunc(slices.Clone(s.fixed), func(name string) bool {
-		if several(name) {
-			arrays++
+		if len(c.multikey(name)) == 0 {
+			return false
 		}
-		return several(name) && arrays > 1
+		arrays++
+		return arrays > 1
 	})
 	explain := bson.D{{Key: "explain", Value: s.deepest.asFind()}, {Key: "verbosity", Value: "executionStats"}}
 	check, err := l.check(ctx, explain, "executionStats", "totalKeysExamined")
@@ -133,28 +115,51 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 		check, err = l.check(ctx, explain, "executionStats", "totalDocsExamined")
 	}
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.order)
+		return err
 	}
 	limit, _ := number(s.deepest.limit)
 	if s.deep < pagingReads {
 		if s, err = l.behindFilter(ctx, c, s, check.Answer, limit); err != nil {
-			return l.failed(ctx, err, pattern, c, s.order)
+			return err
 		}
 		if s.least <= 0 {
-			l.not(pattern, c.name, s.order, fmt.Sprintf("%d of %d pages skip more than %s documents, and behind the filter the server examines %s for the deepest", s.deep, s.all, group(pagingSkip), group(check.Answer)))
-			return nil
+			return declined(fmt.Sprintf("%d of %d pages skip more than %s documents, and behind the filter the server examines %s for the deepest", s.deep, s.all, group(pagingSkip), group(check.Answer)))
 		}
 	}
 	if check.Answer <= s.most {
-		l.not(pattern, c.name, s.order, fmt.Sprintf("the server examines %s for a page that skips %s", group(check.Answer), group(s.most)))
-		return nil
+		return declined(fmt.Sprintf("the server examines %s for a page that skips %s", group(check.Answer), group(s.most)))
 	}
+	l.pagingFinding(ctx, c, s, check, limit)
+	return nil
+}
+
+// pageable declines reads that skip little, and what no page can be continued from.
+func (s skips) pageable(c *collection) error {
+	several := func(name string) bool { return len(c.multikey(name)) > 0 }
+	switch {
+	case s.made && s.deep+s.filtered >= pagingReads:
+		return declined("the pipeline makes the fields that it sorts or filters by: no index has them")
+	case s.deep < pagingReads && s.filtered < pagingReads:
+		return declined(fmt.Sprintf("%d of %d pages skip more than %s documents", s.deep, s.all, group(pagingSkip)))
+	case s.single:
+		return declined("each read takes one document behind others, in no order: these are no pages, and $sample gives one by chance")
+	case s.most >= c.count:
+		return declined(fmt.Sprintf("pages skip up to %s documents, the collection has %s", group(s.most), group(c.count)))
+	case s.deepest.unpageable():
+		return declined("the filter or sort is by text, distance or score")
+	case slices.ContainsFunc(keys(s.sort), several):
+		return declined("some documents have an array there, which no page can be continued from")
+	}
+	return nil
+}
+
+func (l *looker) pagingFinding(ctx context.Context, c *collection, s skips, check Check, limit int64) {
 	pages, over := s.deep, int64(pagingSkip)
 	if s.deep < pagingReads {
 		pages, over = s.filtered, pagingFiltered
 	}
 	f := Finding{
-		Pattern: pattern, Collection: c.name, Fields: keys(s.sort),
+		Pattern: "paging", Collection: c.name, Fields: keys(s.sort),
 		Summary: fmt.Sprintf("%d pages by %s skip more than %s documents; for the deepest, which skips %s, the server examines %s (counted). "+
 			"A page that begins behind the last document of the one before examines its %s and those between them that the filter leaves out.",
 			pages, s.order, group(over), group(s.most), many(check.Answer, examined(check)), many(limit, "document")),
@@ -180,7 +185,6 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 		f.Against = append(f.Against, "The finds named no order, so that pages may repeat and miss documents; the code takes _id.")
 	}
 	l.found(f)
-	return nil
 }
 
 // behindFilter sets what the deepest page saves at least, of what it examines: an index in its order leads past one

@@ -38,6 +38,14 @@ type oneByOne struct {
 	others   int64 // finds between them for other values
 }
 
+// place is the collection with the field.
+func (o oneByOne) place(parents *collection) string {
+	if o.list {
+		return parents.name
+	}
+	return o.children
+}
+
 // loop notes a find whose value an answer of this collection held.
 func (t *traffic) loop(c command, l link) {
 	up, first := c.filter[0].Key == "_id", c.From.First
@@ -73,28 +81,29 @@ func (t *traffic) loop(c command, l link) {
 }
 
 func (l *looker) relation(ctx context.Context, c *collection) error {
+	const pattern = "relation"
 	for _, o := range c.loops {
-		if err := l.children(ctx, c, o); err != nil {
+		if err := l.failed(ctx, l.children(ctx, c, o), pattern, &collection{name: o.place(c)}, o.field); err != nil {
 			return err
 		}
 	}
 	for _, j := range c.joins {
-		if err := l.broken(ctx, c, j); err != nil {
+		if err := l.failed(ctx, l.broken(ctx, c, j), pattern, c, j.local); err != nil {
 			return err
 		}
 	}
 	for _, j := range c.gathers {
-		if err := l.together(ctx, c, j); err != nil {
+		if err := l.failed(ctx, l.together(ctx, c, j), pattern, c, j.from); err != nil {
 			return err
 		}
 	}
 	for _, path := range c.documentLists() {
-		if err := l.alone(ctx, c, path); err != nil {
+		if err := l.failed(ctx, l.alone(ctx, c, path), pattern, c, path); err != nil {
 			return err
 		}
 	}
 	for _, a := range c.lists {
-		if err := l.growing(ctx, c, a); err != nil {
+		if err := l.failed(ctx, l.growing(ctx, c, a), pattern, c, a.path); err != nil {
 			return err
 		}
 	}
@@ -105,30 +114,26 @@ func (l *looker) relation(ctx context.Context, c *collection) error {
 func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error {
 	const pattern = "relation"
 	children := l.all[o.children]
-	place, to := c.name, o.children
-	if !o.list { // the reference is in the children
-		place, to = o.children, c.name
+	place, to := o.place(c), o.children
+	if !o.list {
+		to = c.name
 	}
 	switch {
 	case children == nil || children.few() && c.few():
-		l.not(pattern, place, o.field, l.unseen(o.children))
-		return nil
+		return declined(l.unseen(o.children))
 	case o.finds < relationFinds || o.finds < relationEach*o.parents:
-		l.not(pattern, place, o.field, fmt.Sprintf("%s of %s one by one, for %s", many(o.finds, "find"), o.children, many(o.parents, "answer")))
-		return nil
+		return declined(fmt.Sprintf("%s of %s one by one, for %s", many(o.finds, "find"), o.children, many(o.parents, "answer")))
 	case strings.Contains(o.field, "."):
-		l.not(pattern, place, o.field, "the references are inside a subdocument")
-		return nil
+		return declined("the references are inside a subdocument")
 	}
 	in := l.all[place]
 	refs, err := l.references(ctx, in, o.field, to, danglingShare)
 	if err != nil {
-		return l.failed(ctx, err, pattern, in, o.field)
+		return err
 	}
 	named, found := refs.named, refs.found
 	if !refs.enough {
-		l.not(pattern, place, o.field, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), to))
-		return nil
+		return declined(fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), to))
 	}
 	owner, list := o.field, ""
 	if o.list {
@@ -137,7 +142,7 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 	there := d("$ne", bson.A{d("$type", "$"+o.field), "missing"})
 	check, ok, err := l.tally(ctx, in, partOf(there), bson.D{{Key: "count", Value: place}, {Key: "query", Value: d(o.field, d("$exists", true))}}, "n")
 	if err != nil {
-		return l.failed(ctx, err, pattern, in, o.field)
+		return err
 	}
 	if !ok {
 		return nil
@@ -182,8 +187,6 @@ func (c *collection) documentLists() []string {
 
 // alone looks for embedded children that are read, or joined, by their own _id, or by another field of theirs.
 func (l *looker) alone(ctx context.Context, c *collection, path string) error {
-	const pattern = "relation"
-	id := path + "._id"
 	all := int64(0)
 	for _, r := range c.finds {
 		if !r.counts && r.needs(path) {
@@ -195,72 +198,88 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 	case looking == 0:
 		return nil
 	case looking < relationAlone || 2*looking < all:
-		l.not(pattern, c.name, path, fmt.Sprintf("%d of %d reads of the list look for an element by its %s", looking, all, by))
-		return nil
+		return declined(fmt.Sprintf("%d of %d reads of the list look for an element by its %s", looking, all, by))
 	case c.writesTo([]string{path}) > looking:
-		l.not(pattern, c.name, path, fmt.Sprintf("the list is written more often (%d) than an element of it is looked for (%d), and a new element takes 2 round trips", c.writesTo([]string{path}), looking))
-		return nil
+		return declined(fmt.Sprintf("the list is written more often (%d) than an element of it is looked for (%d), and a new element takes 2 round trips", c.writesTo([]string{path}), looking))
 	case strings.Contains(path, "."):
-		l.not(pattern, c.name, path, "the list is inside a subdocument; the package takes lists at the top")
-		return nil
+		return declined("the list is inside a subdocument; the package takes lists at the top")
 	}
-	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$unwind", "$"+path),
-		d("$group", bson.D{{Key: "_id", Value: "$" + id}, {Key: "n", Value: d("$sum", 1)}}),
-		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "distinct", Value: d("$sum", 1)}, {Key: "all", Value: d("$sum", "$n")},
-			{Key: "type", Value: d("$max", d("$type", "$_id"))}, {Key: "least", Value: d("$min", d("$type", "$_id"))}}),
-	})
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, path)
-	}
-	if len(batch) == 0 {
-		return nil
-	}
-	kind, elements := text(batch[0], "type"), integer(batch[0], "all")
-	if float64(integer(batch[0], "distinct")) < relationUnique*float64(elements) || kind == "missing" || kind == "null" {
-		l.not(pattern, c.name, path, "elements have no _id, or share theirs: it is that of another document")
-		return nil
-	}
-	if elements < least {
-		l.not(pattern, c.name, path, "the lists have "+many(elements, "element")+" together")
-		return nil
+	own, err := l.ownIDs(ctx, c, path)
+	if err != nil || own.all == 0 {
+		return err
 	}
 	if by != "_id" {
 		unique, err := l.distinct(ctx, c, path, by)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, path)
+			return err
 		}
-		if float64(unique) < relationUnique*float64(elements) {
-			l.not(pattern, c.name, path, fmt.Sprintf("%s look for elements by %s, which has %s in %s", many(looking, "read"), by, many(unique, "value"), many(elements, "element")))
-			return nil
+		if float64(unique) < relationUnique*float64(own.all) {
+			return declined(fmt.Sprintf("%s look for elements by %s, which has %s in %s", many(looking, "read"), by, many(unique, "value"), many(own.all, "element")))
 		}
 	}
+	if err := l.nobodys(ctx, c, path+"._id", own.kind); err != nil {
+		return err
+	}
+	return l.aloneFinding(ctx, c, path, own, by, looking, all)
+}
+
+// ownIDs are the _ids of a list's elements.
+type ownIDs struct {
+	distinct, all int64
+	kind          string // the type of one
+}
+
+// ownIDs declines if the elements are few, or share _ids. There are none if the lists have no elements.
+func (l *looker) ownIDs(ctx context.Context, c *collection, path string) (ownIDs, error) {
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$unwind", "$"+path),
+		d("$group", bson.D{{Key: "_id", Value: "$" + path + "._id"}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "distinct", Value: d("$sum", 1)}, {Key: "all", Value: d("$sum", "$n")},
+			{Key: "type", Value: d("$max", d("$type", "$_id"))}, {Key: "least", Value: d("$min", d("$type", "$_id"))}}),
+	})
+	if err != nil || len(batch) == 0 {
+		return ownIDs{}, err
+	}
+	own := ownIDs{integer(batch[0], "distinct"), integer(batch[0], "all"), text(batch[0], "type")}
+	switch {
+	case float64(own.distinct) < relationUnique*float64(own.all) || own.kind == "missing" || own.kind == "null":
+		return own, declined("elements have no _id, or share theirs: it is that of another document")
+	case own.all < least:
+		return own, declined("the lists have " + many(own.all, "element") + " together")
+	}
+	return own, nil
+}
+
+// nobodys declines _ids of elements that are those of another collection.
+func (l *looker) nobodys(ctx context.Context, c *collection, id, kind string) error {
 	for _, other := range l.all {
 		if other == c || other.idType != kind {
 			continue
 		}
 		found, err := l.sampleFound(ctx, c, id, other.name, 1)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, path)
+			return err
 		}
 		if found {
-			l.not(pattern, c.name, path, "the elements' _id are those of "+other.name)
-			return nil
+			return declined("the elements' _id are those of " + other.name)
 		}
 	}
+	return nil
+}
+
+func (l *looker) aloneFinding(ctx context.Context, c *collection, path string, own ownIDs, by string, looking, all int64) error {
 	size := d("$cond", bson.A{d("$isArray", "$"+path), d("$subtract", bson.A{d("$bsonSize", d("a", "$"+path)), emptyList}), 0})
-	ids := d("$cond", bson.A{d("$isArray", "$"+path), d("$subtract", bson.A{d("$bsonSize", d("a", "$"+id)), emptyList}), 0}) // which stay
+	ids := d("$cond", bson.A{d("$isArray", "$"+path), d("$subtract", bson.A{d("$bsonSize", d("a", "$"+path+"._id")), emptyList}), 0}) // which stay
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
 		{Key: "pipeline", Value: bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}, {Key: "ids", Value: d("$sum", ids)}})}},
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "bytes")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, path)
+		return err
 	}
 	if check.Answer > c.size {
-		l.unknown(pattern, c.name, path, "the collection changes while it is counted", "another run")
-		return nil
+		return untold{"the collection changes while it is counted", "another run"}
 	}
 	against := []string{
 		"A read of a parent with its children takes 2 round trips instead of 1.",
@@ -271,22 +290,22 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 		against[2] = fmt.Sprintf("Extract moves them; queries by %s.%s must change together with it, and the new collection needs an index on %s.", path, by, by)
 	}
 	l.found(Finding{
-		Pattern: pattern, Collection: c.name, Path: path,
+		Pattern: "relation", Collection: c.name, Path: path,
 		Summary: fmt.Sprintf("%d of %d reads of the list look for one element by its %s; the server sends or searches all of its document for it. "+
 			"The elements (%s, counted, no _id twice) are documents of their own already, but for their place.",
-			looking, all, by, group(elements)),
+			looking, all, by, group(own.all)),
 		Sure: "counted: elements, _ids and bytes; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", c.count, kept},
-			{"elements", elements, counted},
-			{"different _ids", integer(batch[0], "distinct"), counted},
+			{"elements", own.all, counted},
+			{"different _ids", own.distinct, counted},
 			{"bytes of the lists", check.Answer, counted},
 			{"of them bytes of their _ids, which stay", check.figure("ids"), counted},
 			{"reads that look for one element", looking, seen},
 			{"reads of the list", all, seen},
 		},
 		Saving: Interval{Low: (check.Answer - check.figure("ids")) * looking / max(all, 1), High: check.Answer - check.figure("ids"), Before: c.size, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Code:   l.extractCode(ctx, c, path, kind), takes: "Extract", try: tryExtract(c, path, by),
+		Code:   l.extractCode(ctx, c, path, own.kind), takes: "Extract", try: tryExtract(c, path, by),
 		Check: check, Against: against,
 	})
 	return nil
@@ -439,15 +458,13 @@ func (l *looker) sampleFound(ctx context.Context, c *collection, value, other st
 
 // growing looks for lists of references that could be one reference in each child.
 func (l *looker) growing(ctx context.Context, c *collection, a *list) error {
-	const pattern = "relation"
 	pushes := c.pushes[a.path]
 	heavy := 2*a.bytes >= a.all && a.bytes/max(a.docs, 1) > 2<<10
 	if a.element == "object" || a.element == "array" || !heavy || pushes == 0 {
 		return nil
 	}
 	if pushes < relationPushes || strings.Contains(a.path, ".") {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%d $push were seen, or the list is inside a subdocument", pushes))
-		return nil
+		return declined(fmt.Sprintf("%d $push were seen, or the list is inside a subdocument", pushes))
 	}
 	for _, children := range l.all {
 		if children.idType != a.element || slices.Contains([]string{"int", "long", "double"}, a.element) && !akin(a.path, children.name) {
@@ -455,14 +472,13 @@ func (l *looker) growing(ctx context.Context, c *collection, a *list) error {
 		}
 		found, err := l.sampleFound(ctx, c, a.path, children.name, 1)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, a.path)
+			return err
 		}
 		if found {
 			return l.owned(ctx, c, children, a, pushes)
 		}
 	}
-	l.not(pattern, c.name, a.path, "the elements are no _ids of another collection")
-	return nil
+	return declined("the elements are no _ids of another collection")
 }
 
 // owned counts whether each child stands in one list alone, and names nobody itself.
@@ -477,28 +493,25 @@ func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pu
 	check, err := l.check(ctx, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}},
 		"cursor", "firstBatch", "0", "children")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	if all := check.figure("references"); float64(check.Answer) < relationUnique*float64(all) {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name a child that another names, too: many to many", share(all-check.Answer, all)))
-		return nil
+		return declined(fmt.Sprintf("%s of the references name a child that another names, too: many to many", share(all-check.Answer, all)))
 	}
 	refs, err := l.references(ctx, c, a.path, children.name, relationFound)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	named, found := refs.named, refs.found
 	if !refs.enough {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), children.name))
-		return nil
+		return declined(fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), children.name))
 	}
 	back, err := l.namesBack(ctx, c, children, a.path)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+		return err
 	}
 	if back != "" {
-		l.not(pattern, c.name, a.path, "the children name their parent already, in "+back)
-		return nil
+		return declined("the children name their parent already, in " + back)
 	}
 	owner := "owner"
 	for children.has(owner) {

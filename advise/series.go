@@ -276,18 +276,30 @@ func (l *looker) series(ctx context.Context, c *collection) error {
 		if dates {
 			s.form = form{}
 		}
-		if err := l.measured(ctx, c, s); err != nil {
+		m := c.measurements(s)
+		if err := l.failed(ctx, l.measured(ctx, c, m), m.pattern(), c, s.at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *looker) measured(ctx context.Context, c *collection, s span) error {
-	nested := slices.ContainsFunc(c.fields, func(f field) bool { return f.kind == "array" || f.kind == "object" })
-	numbers := slices.ContainsFunc(c.fields, func(f field) bool {
-		return !slices.Contains(s.ids(), f.path) && f.path != s.at && f.path != "_id" && slices.Contains([]string{"int", "long", "double", "decimal"}, f.kind)
-	})
+// measurements are a span of reads, and what the documents and the other commands say of it.
+type measurements struct {
+	span
+	newest        int64 // reads of the newest or oldest ones
+	edits, others int64 // writes, as edits counts them
+	packed        bool  // in series, or else in bucket
+}
+
+func (m measurements) pattern() string {
+	if m.packed {
+		return "series"
+	}
+	return "bucket"
+}
+
+func (c *collection) measurements(s span) measurements {
 	s.upsert = c.upserted(s)
 	edits, others := c.edits(s)
 	searches, newest := c.searches(s), c.ofNewest(s)
@@ -295,117 +307,130 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		searches = 0
 	}
 	s.calls += searches
-	pattern, packed := "series", numbers && !nested && edits+searches == 0 && s.upsert == ""
-	if !packed {
-		pattern = "bucket"
+	return measurements{s, newest, edits, others, c.numeric(s) && edits+searches == 0 && s.upsert == ""}
+}
+
+// numeric reports documents with numbers beside series and time, and nothing inside.
+func (c *collection) numeric(s span) bool {
+	if slices.ContainsFunc(c.fields, func(f field) bool { return f.kind == "array" || f.kind == "object" }) {
+		return false
 	}
-	lists := c.multikey(append([]string{s.at}, s.ids()...)...)
-	switch {
-	case len(lists) > 0:
-		l.not(pattern, c.name, s.at, arraysAt(lists))
-		return nil
-	case s.form.name != "" && strings.Contains(s.at, "."):
-		l.not(pattern, c.name, s.at, "the times are "+s.form.name+" inside a subdocument, and the packages need dates, as $toDate makes them")
-		return nil
-	case s.field() != s.id && c.has(s.field()):
-		l.not(pattern, c.name, s.at, "documents have a field "+s.field()+", as the series would be called")
-		return nil
-	case c.mean() >= seriesBytes:
-		l.not(pattern, c.name, s.at, fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
-		return nil
-	case s.calls < seriesReads || float64(s.calls+newest) < seriesShare*float64(c.reads()):
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.text()))
-		return nil
-	case others > 0:
-		l.not(pattern, c.name, s.at, "updates or deletes of other documents than one of a series and time, or of one _id, were seen")
-		return nil
-	case bucketReads*edits > s.calls:
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%d updates and deletes of single documents were seen, and %d reads of a range", edits, s.calls))
-		return nil
+	return slices.ContainsFunc(c.fields, func(f field) bool {
+		return !slices.Contains(s.ids(), f.path) && f.path != s.at && f.path != "_id" && slices.Contains(numbers, f.kind)
+	})
+}
+
+func (l *looker) measured(ctx context.Context, c *collection, m measurements) error {
+	if err := m.readable(c); err != nil {
+		return err
 	}
-	by, err := l.named(ctx, c)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
-	}
-	if by != "" {
-		l.not(pattern, c.name, s.at, by+" has references to the _id, which measurements in a block or bucket no longer have")
-		return nil
-	}
-	switch why, err := l.misplaced(ctx, c, s); {
-	case err != nil:
-		return l.failed(ctx, err, pattern, c, s.at)
-	case why != "":
-		l.not(pattern, c.name, s.at, why)
-		return nil
+	if err := l.misplaced(ctx, c, m.span); err != nil {
+		return err
 	}
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
 		{Key: "pipeline", Value: bson.A{
-			d("$group", d("_id", s.value())),
+			d("$group", d("_id", m.value())),
 			d("$count", "series"),
 		}},
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "series")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+		return err
 	}
 	if c.count < seriesEach*check.Answer {
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%s of %s: %d documents each", many(check.Answer, "value"), s.text(), c.count/max(check.Answer, 1)))
-		return nil
+		return declined(fmt.Sprintf("%s of %s: %d documents each", many(check.Answer, "value"), m.text(), c.count/max(check.Answer, 1)))
 	}
+	window, days, err := l.window(ctx, c, m.span)
+	switch {
+	case err != nil || window == "":
+		return err
+	case m.packed:
+		return l.packed(ctx, c, m.span, check, window, days)
+	}
+	return l.bucket(ctx, c, m.span, window, m.edits)
+}
+
+// readable declines what the collection's fields and commands speak against.
+func (m measurements) readable(c *collection) error {
+	lists := c.multikey(append([]string{m.at}, m.ids()...)...)
+	switch {
+	case len(lists) > 0:
+		return declined(arraysAt(lists))
+	case m.form.name != "" && strings.Contains(m.at, "."):
+		return declined("the times are " + m.form.name + " inside a subdocument, and the packages need dates, as $toDate makes them")
+	case m.field() != m.id && c.has(m.field()):
+		return declined("documents have a field " + m.field() + ", as the series would be called")
+	case c.mean() >= seriesBytes:
+		return declined(fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
+	case m.calls < seriesReads || float64(m.calls+m.newest) < seriesShare*float64(c.reads()):
+		return declined(fmt.Sprintf("%d of %d reads are a range of %s for one %s", m.calls, c.reads(), m.at, m.text()))
+	case m.others > 0:
+		return declined("updates or deletes of other documents than one of a series and time, or of one _id, were seen")
+	case bucketReads*m.edits > m.calls:
+		return declined(fmt.Sprintf("%d updates and deletes of single documents were seen, and %d reads of a range", m.edits, m.calls))
+	}
+	return nil
+}
+
+// window is that of a series, and how many days all of them last together. It is "" if the collection was emptied
+// meanwhile.
+func (l *looker) window(ctx context.Context, c *collection, s span) (window string, days float64, err error) {
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$group", bson.D{{Key: "_id", Value: s.value()}, {Key: "first", Value: d("$min", s.form.date(s.at))}, {Key: "last", Value: d("$max", s.form.date(s.at))}}),
 		d("$match", d("first", d("$type", "date"))),
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "time", Value: d("$sum", d("$subtract", bson.A{"$last", "$first"}))}}),
 	})
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+	if err != nil || len(batch) == 0 {
+		return "", 0, err
 	}
-	if len(batch) == 0 {
-		return nil
+	if window, days = windowFor(c.count, integer(batch[0], "time")); window == "" {
+		return "", 0, declined("a series has fewer than 24 documents a month")
 	}
-	window, days := windowFor(c.count, integer(batch[0], "time"))
-	if window == "" {
-		l.not(pattern, c.name, s.at, "a series has fewer than 24 documents a month")
-		return nil
-	}
-	if !packed {
-		return l.bucket(ctx, c, s, window, edits)
-	}
-	var numeric []string
-	rest := bson.D{} // what is no number
+	return window, days, nil
+}
+
+// unpacked are the fields whose numbers a series packs, and how many bytes all other fields take beside series and time.
+// There are no names of fields if the collection was emptied meanwhile.
+func (l *looker) unpacked(ctx context.Context, c *collection, s span) (numeric []string, rest int64, err error) {
+	others := bson.D{}
 	for _, name := range c.tops() {
 		switch {
 		case name == "_id" || slices.Contains(s.ids(), name) || name == s.at:
-		case slices.ContainsFunc(types("number"), func(kind string) bool { return c.has(name, kind) }):
+		case slices.ContainsFunc(numbers, func(kind string) bool { return c.has(name, kind) }):
 			numeric = append(numeric, name)
 		default:
-			rest = append(rest, bson.E{Key: name, Value: "$" + name})
+			others = append(others, bson.E{Key: name, Value: "$" + name})
 		}
 	}
-	batch, err = l.aggregate(ctx, c.name, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "rest", Value: d("$sum", d("$subtract", bson.A{d("$bsonSize", rest), 5}))}})})
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+	batch, err := l.aggregate(ctx, c.name, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "rest", Value: d("$sum", d("$subtract", bson.A{d("$bsonSize", others), 5}))}})})
+	if err != nil || len(batch) == 0 {
+		return nil, 0, err
 	}
-	if len(batch) == 0 {
-		return nil // emptied meanwhile
+	slices.Sort(numeric)
+	return numeric, integer(batch[0], "rest"), nil
+}
+
+// packed advises on measurements, whose numbers become columns of a block.
+func (l *looker) packed(ctx context.Context, c *collection, s span, check Check, window string, days float64) error {
+	numeric, rest, err := l.unpacked(ctx, c, s)
+	if err != nil || numeric == nil {
+		return err
 	}
 	// A packed number takes 8 bytes at most, and so does a time; those that change little take a part of a byte.
-	slices.Sort(numeric)
 	values := l.values(c, numeric)
 	windows := int64(days) + check.Answer
 	if window == "Months" {
 		windows = int64(days/28) + check.Answer
 	}
 	sums := windows * int64(statsBytes*len(values)+len(strings.Join(values, "")))
-	least := c.size - c.count*8*int64(len(numeric)+1) - integer(batch[0], "rest") - sums
+	least := c.size - c.count*8*int64(len(numeric)+1) - rest - sums
 	if least <= 0 {
-		l.not(pattern, c.name, s.at, "what is packed could take as many bytes")
-		return nil
+		return declined("what is packed could take as many bytes")
 	}
 	key, against := l.key(ctx, c, s)
 	l.found(Finding{
-		Pattern: pattern, Collection: c.name, Path: s.at,
+		Pattern: "series", Collection: c.name, Path: s.at,
 		Summary: fmt.Sprintf("%s documents of %s on average are measurements, of %d series (counted): %d of %d reads take a range of %s for one %s, and no write to a single one was seen. "+
 			"In packed blocks a number takes 8 bytes at most, and no names.",
 			group(c.count), bytes(c.mean()), check.Answer, s.calls, c.reads(), s.at, s.text()),
@@ -442,25 +467,36 @@ func (f form) against() []string {
 	return []string{"The times are " + f.name + ": Adopt makes dates of them, and every read and write must do so, too."}
 }
 
-// misplaced says why measurements have no place: their times do not become dates, or what they are upserted by does not tell
-// them from each other.
-func (l *looker) misplaced(ctx context.Context, c *collection, s span) (why string, err error) {
+// misplaced declines measurements that have no place: other documents name them, their times do not become dates, or
+// what they are upserted by does not tell them from each other.
+func (l *looker) misplaced(ctx context.Context, c *collection, s span) error {
+	by, err := l.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	if by != "" {
+		return declined(by + " has references to the _id, which measurements in a block or bucket no longer have")
+	}
 	if s.form.name != "" {
-		if ok, err := l.timed(ctx, c, s); err != nil || !ok {
-			return "the times are " + s.form.name + ", of which some make no dates, and the packages need dates", err
+		ok, err := l.timed(ctx, c, s)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return declined("the times are " + s.form.name + ", of which some make no dates, and the packages need dates")
 		}
 	}
 	if s.upsert == "" || s.upsert == "_id" {
-		return "", nil
+		return nil
 	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$group", bson.D{{Key: "_id", Value: bson.D{{Key: "series", Value: s.value()}, {Key: "id", Value: "$" + s.upsert}}}, {Key: "n", Value: d("$sum", 1)}}),
 		d("$match", d("n", d("$gt", 1))), d("$limit", 1),
 	})
-	if len(batch) > 0 {
-		why = "several documents of one " + s.text() + " have the same " + s.upsert + ", by which they are upserted"
+	if err != nil || len(batch) == 0 {
+		return err
 	}
-	return why, err
+	return declined("several documents of one " + s.text() + " have the same " + s.upsert + ", by which they are upserted")
 }
 
 // ofNewest is how many reads ask for the newest or oldest ones of a series.
@@ -600,12 +636,11 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "buckets")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, s.at)
+		return err
 	}
 	documents := check.figure("documents")
 	if documents < bucketEach*check.Answer {
-		l.not(pattern, c.name, s.at, fmt.Sprintf("a window has %s on average", many(documents/max(check.Answer, 1), "document")))
-		return nil
+		return declined(fmt.Sprintf("a window has %s on average", many(documents/max(check.Answer, 1), "document")))
 	}
 	key, against := l.key(ctx, c, s)
 	if edits > 0 {

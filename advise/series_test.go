@@ -73,7 +73,7 @@ func TestSeriesOfDirtyData(t *testing.T) {
 				t.Errorf("%q is not in %s", want, against)
 			}
 		}
-		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, f, nil)
 		if text := printedTrial(t, trial); err != nil || !trial.Kept() || !strings.Contains(text, fmt.Sprintf("%d documents refused, which Adopt names as Failed", test.lacking)) {
 			t.Errorf("%s, %v", text, err)
 		}

@@ -134,10 +134,7 @@ func (s *server) reason(err error) string {
 // remedy says what would tell what a failed command did not.
 func (s *server) remedy(err error) string {
 	var refused mongo.CommandError
-	var wide untold
 	switch {
-	case errors.As(err, &wide):
-		return wide.tells
 	case errors.Is(err, errBudget):
 		return "a larger budget, or only this collection"
 	case errors.As(err, &refused) && refused.Code == 13:

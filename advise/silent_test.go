@@ -131,9 +131,9 @@ func TestTotalsInOtherReads(t *testing.T) {
 	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
-	insert(t, db.Collection("teams"), times(40, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
-	insert(t, db.Collection("results"), times(800, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 40}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/40%2]}}
+	insert(t, db.Collection("teams"), times(20, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	insert(t, db.Collection("results"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 20}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/20%2]}}
 	}))
 	seen := append(sends(t, 3, `{"insert": "results", "documents": [{"points": 3}]}`), sends(t, 9, `{"find": "teams", "filter": {"_id": 3}}`)...)
 	each := func(command string, teams ...int) []advise.Query {
@@ -247,7 +247,7 @@ func TestPagesOfAllKinds(t *testing.T) {
 		if test.finding == "" {
 			continue
 		}
-		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
+		trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 {
 			t.Errorf("%s: %s, %v", test.command, printedTrial(t, trial), err)
 		}
@@ -273,7 +273,7 @@ func TestJoinsOfAllKinds(t *testing.T) {
 		if len(report.Findings) == 0 {
 			continue
 		}
-		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
+		trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 {
 			t.Errorf("%s: %v, %v", match, printedTrial(t, trial), err)
 		}
@@ -321,7 +321,7 @@ func TestJoinsOfAllKinds(t *testing.T) {
 	more := one
 	more.Calls, more.From.First = 400, false
 	report := said(t, db, append(sends(t, 40, `{"find": "orders", "filter": {"year": 7}}`), one, more), "extref:orders.customer", "orders", "")
-	trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
+	trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, report.Findings[0], nil)
 	if err != nil || !trial.Kept() || len(trial.Replays) != 1 {
 		t.Errorf("%v, %v", printedTrial(t, trial), err)
 	}
@@ -478,7 +478,7 @@ func TestSeriesOfAllKinds(t *testing.T) {
 			continue
 		}
 		findings = append(findings, report.Findings...)
-		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
+		trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || len(trial.Replays) != 1 || !strings.Contains(report.Findings[0].Code, `SeriesField: "host_metric"`) {
 			t.Errorf("%s, %v; %s", printedTrial(t, trial), err, report.Findings[0].Code)
 		}
@@ -580,7 +580,7 @@ func TestAttributesOfAllKinds(t *testing.T) {
 			t.Errorf("%s: %s", f.Name(), f.Summary)
 		}
 		// An index has a key for each document, also for those without the field.
-		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
+		trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, f, nil)
 		if err != nil || f.Saving.Unit != "keys" || trial.Saved != trial.Finding.Saving.Low {
 			t.Errorf("%s: %s, %v", f.Name(), printedTrial(t, trial), err)
 		}
@@ -646,7 +646,7 @@ func TestChildrenReadWithTheirParent(t *testing.T) {
 			continue
 		}
 		prints(t, report.Findings)
-		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
+		trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
 			t.Errorf("%s, %v", printedTrial(t, trial), err)
 		}

@@ -23,27 +23,22 @@ const (
 func (l *looker) split(ctx context.Context, c *collection) error {
 	const pattern = "split"
 	if c.mean() <= splitBytes {
-		l.not(pattern, c.name, "", "a document takes 1 KiB or less on average")
-		return nil
+		return declined("a document takes 1 KiB or less on average")
 	}
 	if c.reads() == 0 {
-		l.unknown(pattern, c.name, "", fmt.Sprintf("a document takes %s on average, but no read of it was seen", bytes(c.mean())), "queries: the profiler, -log, or advise.Commands in a test")
-		return nil
+		return untold{fmt.Sprintf("a document takes %s on average, but no read of it was seen", bytes(c.mean())), "queries: the profiler, -log, or advise.Commands in a test"}
 	}
 	cold, hot := c.cold()
 	if hot < splitReads || len(cold) == 0 {
-		l.not(pattern, c.name, "", fmt.Sprintf("%d of %d reads leave fields out", hot, c.reads()))
-		return nil
+		return declined(fmt.Sprintf("%d of %d reads leave fields out", hot, c.reads()))
 	}
 	names := strings.Join(cold, ", ")
 	need, writes := c.need(cold), c.writesTo(cold)
 	switch {
 	case float64(need) > splitNeed*float64(c.reads()):
-		l.not(pattern, c.name, "", fmt.Sprintf("%d of %d reads need %s: each would take a look-up more", need, c.reads(), names))
-		return nil
+		return declined(fmt.Sprintf("%d of %d reads need %s: each would take a look-up more", need, c.reads(), names))
 	case writes > hot:
-		l.not(pattern, c.name, "", fmt.Sprintf("%s are written more often (%d) than lists are read without them (%d)", names, writes, hot))
-		return nil
+		return declined(fmt.Sprintf("%s are written more often (%d) than lists are read without them (%d)", names, writes, hot))
 	}
 	document := bson.D{}
 	for _, name := range cold {
@@ -62,12 +57,11 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "bytes")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, "")
+		return err
 	}
 	heavy, documents := check.figure("large"), check.figure("documents")
 	if documents == 0 || float64(heavy) < splitMost*float64(documents) {
-		l.not(pattern, c.name, "", fmt.Sprintf("fields that lists leave out (%s) hold over 1 KiB and 70 %% of the bytes in %s of %s alone", names, group(heavy), many(documents, "document")))
-		return nil
+		return declined(fmt.Sprintf("fields that lists leave out (%s) hold over 1 KiB and 70 %% of the bytes in %s of %s alone", names, group(heavy), many(documents, "document")))
 	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Fields: cold,

@@ -20,18 +20,8 @@ const (
 )
 
 func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
-	const pattern = "subset"
-	heavy := float64(a.bytes) >= subsetShare*float64(a.all)
-	switch {
-	case !heavy:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("the list takes %s of the bytes", share(a.bytes, a.all)))
-		return nil
-	case a.quantile(0.5) < subsetLength:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("half of the lists have up to %s", many(a.quantile(0.5), "element")))
-		return nil
-	case a.bytes/max(a.docs, 1) <= subsetBytes:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("a list takes %s on average", bytes(a.bytes/max(a.docs, 1))))
-		return nil
+	if err := a.heavy(); err != nil {
+		return err
 	}
 	large := fmt.Sprintf("the list takes %s of the bytes (%s)", share(a.bytes, a.all), a.how())
 	want := c.wanted(a.path)
@@ -39,54 +29,81 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	if a.ranges != nil {
 		e = a.estimate(func(r *list) float64 { return float64(r.bytes) / float64(r.total) })
 	}
-	switch {
-	case a.element != "object":
-		l.not(pattern, c.name, a.path, large+", but its elements are no documents; the package keeps documents with an _id")
-		return nil
-	case c.geometry(a.path):
-		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")
-		return nil
-	case c.has(a.path + "_count"):
-		l.not(pattern, c.name, a.path, "may be in this pattern already: documents have "+a.path+"_count")
-		return nil
-	case want.part == 0 && want.whole == 0:
-		l.unknown(pattern, c.name, a.path, large+"; no read of it was seen", "queries: the profiler, -log, or advise.Commands in a test")
-		return nil
-	case want.part < subsetReads:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %s of %d %s a part of it", large, many(want.part, "read"), want.part+want.whole, verb(want.part, "want")))
-		return nil
-	case want.part < want.whole:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %d reads want a part of it, but %d all of it", large, want.part, want.whole))
-		return nil
-	case want.n == 0:
-		l.unknown(pattern, c.name, a.path, large+"; reads take a part of it, but their number of elements was not seen", "queries with values: the profiler, -log, or advise.Commands in a test")
-		return nil
-	case 2*want.n > a.quantile(0.5):
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take up to %d elements, half of the lists have up to %d", large, want.n, a.quantile(0.5)))
-		return nil
-	case a.ranges != nil && !e.steady():
-		l.unknown(pattern, c.name, a.path, fmt.Sprintf("a list takes %s to %s on average in ranges of _id: too different for an estimate", bytes(int64(e.low)), bytes(int64(e.high))), l.tells(c))
-		return nil
-	}
-	if writes := c.writesTo([]string{a.path}); writes > want.part {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; it is written more often (%d) than a part of it is read (%d), and a new element takes 3 round trips", large, writes, want.part))
-		return nil
+	if err := l.partly(c, a, want, e, large); err != nil {
+		return err
 	}
 	for _, key := range want.by {
 		unique, err := l.unique(ctx, c, key)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, a.path)
+			return err
 		}
 		if !unique || len(c.multikey(key)) > 0 {
-			l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take a part of the lists of all documents with one %s together", large, key))
-			return nil
+			return declined(fmt.Sprintf("%s; reads take a part of the lists of all documents with one %s together", large, key))
 		}
 	}
+	check, reason, err := l.ordered(ctx, c, a, &want, large)
+	if err != nil {
+		return err
+	}
+	same, err := l.shareIDs(ctx, c, a.path)
+	if err != nil {
+		return err
+	}
+	if same {
+		return declined(large + "; elements of several documents have the same _id, but each becomes a document of one collection: give that field another name first")
+	}
+	return l.subsetFinding(ctx, c, a, want, e, check, reason)
+}
+
+// heavy declines lists that are small or short.
+func (a *list) heavy() error {
+	switch mean := a.bytes / max(a.docs, 1); {
+	case float64(a.bytes) < subsetShare*float64(a.all):
+		return declined(fmt.Sprintf("the list takes %s of the bytes", share(a.bytes, a.all)))
+	case a.quantile(0.5) < subsetLength:
+		return declined(fmt.Sprintf("half of the lists have up to %s", many(a.quantile(0.5), "element")))
+	case mean <= subsetBytes:
+		return declined(fmt.Sprintf("a list takes %s on average", bytes(mean)))
+	}
+	return nil
+}
+
+// partly declines lists of which reads do not want a part, or not the same one.
+func (l *looker) partly(c *collection, a *list, want want, e estimate, large string) error {
+	switch writes := c.writesTo([]string{a.path}); {
+	case a.element != "object":
+		return declined(large + ", but its elements are no documents; the package keeps documents with an _id")
+	case c.geometry(a.path):
+		return declined("is a GeoJSON geometry, which must stay whole")
+	case c.has(a.path + "_count"):
+		return declined("may be in this pattern already: documents have " + a.path + "_count")
+	case want.part == 0 && want.whole == 0:
+		return untold{large + "; no read of it was seen", "queries: the profiler, -log, or advise.Commands in a test"}
+	case want.part < subsetReads:
+		return declined(fmt.Sprintf("%s; %s of %d %s a part of it", large, many(want.part, "read"), want.part+want.whole, verb(want.part, "want")))
+	case want.part < want.whole:
+		return declined(fmt.Sprintf("%s; %d reads want a part of it, but %d all of it", large, want.part, want.whole))
+	case want.n == 0:
+		return untold{large + "; reads take a part of it, but their number of elements was not seen", "queries with values: the profiler, -log, or advise.Commands in a test"}
+	case 2*want.n > a.quantile(0.5):
+		return declined(fmt.Sprintf("%s; reads take up to %d elements, half of the lists have up to %d", large, want.n, a.quantile(0.5)))
+	case a.ranges != nil && !e.steady():
+		return untold{fmt.Sprintf("a list takes %s to %s on average in ranges of _id: too different for an estimate", bytes(int64(e.low)), bytes(int64(e.high))), l.tells(c)}
+	case writes > want.part:
+		return declined(fmt.Sprintf("%s; it is written more often (%d) than a part of it is read (%d), and a new element takes 3 round trips", large, writes, want.part))
+	}
+	return nil
+}
+
+// ordered counts the bytes of a list. It declines if reads take elements as they are stored, and these have no order.
+// Where no query names the order it sets the one that reads rely on, and says why it is that.
+func (l *looker) ordered(ctx context.Context, c *collection, a *list, want *want, large string) (check Check, reason string, err error) {
 	sums := bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", 1)}, {Key: "bytes", Value: a.sum()}}
 	stored, order := want.order == nil, want.kept // reads take the elements as they are stored, or as the writes sort them
 	relied := "the order by " + page{sort: order}.order() + " that the writes sort them in"
 	if stored {
 		order, relied = bson.D{{Key: "_id", Value: 1}}, "the order of an _id of theirs, and no date or number of theirs gives it"
+		reason = "No query said by which field the elements are ordered, so Sort is that of _id until you name one."
 	}
 	if order != nil {
 		list := d("$cond", bson.A{d("$isArray", "$"+a.path), "$" + a.path, bson.A{}})
@@ -99,33 +116,27 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		sums = append(sums, bson.E{Key: "disordered", Value: d("$sum", d("$cond", bson.A{other, 1, 0}))})
 	}
 	check, disordered, err := l.listed(ctx, c, a, bson.A{d("$group", sums)})
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
+	if err != nil || disordered == 0 {
+		return check, reason, err
 	}
 	var by bson.D // the order that the stored elements have
-	if disordered > 0 && stored {
+	if stored {
 		if by, err = l.storedBy(ctx, c, a); err != nil {
-			return l.failed(ctx, err, pattern, c, a.path)
+			return check, "", err
 		}
 	}
-	if by != nil {
-		disordered, want.order = 0, by
-		if want.last { // Sort begins with the best
-			want.order = bson.D{{Key: by[0].Key, Value: -by[0].Value.(int)}}
-		}
+	if by == nil {
+		return check, "", declined(fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not %s", large, many(disordered, "document"), relied))
 	}
-	if disordered > 0 {
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not %s", large, many(disordered, "document"), relied))
-		return nil
+	want.order = by
+	if want.last { // Sort begins with the best
+		want.order = bson.D{{Key: by[0].Key, Value: -by[0].Value.(int)}}
 	}
-	same, err := l.shareIDs(ctx, c, a.path)
-	if err != nil {
-		return l.failed(ctx, err, pattern, c, a.path)
-	}
-	if same {
-		l.not(pattern, c.name, a.path, large+"; elements of several documents have the same _id, but each becomes a document of one collection: give that field another name first")
-		return nil
-	}
+	return check, fmt.Sprintf("No query said by which field the elements are ordered. In every document they are stored in the order of %s (counted), so Sort is that.", by[0].Key), nil
+}
+
+// subsetFinding says at last why the order is what it is, if no query named one.
+func (l *looker) subsetFinding(ctx context.Context, c *collection, a *list, want want, e estimate, check Check, reason string) error {
 	wide := 0.0 // half of the interval, as a part of the estimate
 	if e.mean > 0 {
 		wide = e.half / e.mean
@@ -133,7 +144,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 	// Elements that are read differ in size from the others: by a factor of two at most.
 	kept := a.kept(want.n)
 	f := Finding{
-		Pattern: pattern, Collection: c.name, Path: a.path,
+		Pattern: "subset", Collection: c.name, Path: a.path,
 		Summary: fmt.Sprintf("The list takes %s of the bytes (%s, %s), half of the documents have %d elements or more, "+
 			"and %d of %d reads of it want %d at most. The pattern keeps these in the document, and all of them in a collection of their own.",
 			share(check.Answer, a.all), bytes(check.Answer), a.how(), a.quantile(0.5), want.part, want.part+want.whole, want.n),
@@ -160,15 +171,11 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		Distribution: a.bars,
 		Limit:        want.n,
 	}
-	switch {
-	case by != nil:
-		f.Against = append(f.Against, fmt.Sprintf("No query said by which field the elements are ordered. In every document they are stored in the order of %s (counted), so Sort is that.", by[0].Key))
-	case stored:
-		f.Against = append(f.Against, "No query said by which field the elements are ordered, so Sort is that of _id until you name one.")
+	if reason != "" {
+		f.Against = append(f.Against, reason)
 	}
 	if f.Saving.Low <= 0 {
-		l.not(pattern, c.name, a.path, "little would leave the documents")
-		return nil
+		return declined("little would leave the documents")
 	}
 	l.found(f)
 	return nil

@@ -105,7 +105,7 @@ func (l *looker) tree(ctx context.Context, c *collection) error {
 		}
 	}
 	for _, g := range c.graphs {
-		if err := l.climb(ctx, c, g); err != nil {
+		if err := l.failed(ctx, l.climb(ctx, c, g), "tree", c, g.field); err != nil {
 			return err
 		}
 	}
@@ -113,66 +113,58 @@ func (l *looker) tree(ctx context.Context, c *collection) error {
 }
 
 func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
-	const pattern = "tree"
 	switch {
 	case g.subtrees+g.paths < treeReads:
-		l.not(pattern, c.name, g.field, many(g.subtrees+g.paths, "read")+" up or down the tree")
-		return nil
+		return declined(many(g.subtrees+g.paths, "read") + " up or down the tree")
 	case g.by != "":
-		l.not(pattern, c.name, g.field, "the $graphLookup goes "+g.by+", and the package's references are to _id")
-		return nil
+		return declined("the $graphLookup goes " + g.by + ", and the package's references are to _id")
 	case c.writesTo([]string{g.field}) > g.subtrees+g.paths:
-		l.not(pattern, c.name, g.field, fmt.Sprintf("%d moves were seen, and %d reads up or down the tree: a move writes every document below", c.writesTo([]string{g.field}), g.subtrees+g.paths))
-		return nil
+		return declined(fmt.Sprintf("%d moves were seen, and %d reads up or down the tree: a move writes every document below", c.writesTo([]string{g.field}), g.subtrees+g.paths))
 	case strings.Contains(g.field, "."):
-		l.not(pattern, c.name, g.field, "the reference is inside a subdocument; the package takes fields at the top")
-		return nil
+		return declined("the reference is inside a subdocument; the package takes fields at the top")
 	case g.lists:
 		return l.descend(ctx, c, g)
 	}
 	links, err := l.links(ctx, c, g.field)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, g.field)
+		return err
 	}
 	if links.derived != "" {
 		c.derived = []string{g.field, links.derived}
 	}
 	switch {
 	case links.named == 0:
-		l.not(pattern, c.name, g.field, "no document has a parent there")
-		return nil
+		return declined("no document has a parent there")
 	case float64(links.arrays) >= treeFound*float64(links.named): // up these lists is down the tree
 		g.subtrees, g.paths = g.subtrees+g.paths, 0
 		return l.descend(ctx, c, g)
 	case float64(links.arrays) > dirtyShare*float64(links.named):
-		l.not(pattern, c.name, g.field, links.astray()+": a graph, not a tree")
-		return nil
+		return declined(links.astray() + ": a graph, not a tree")
 	case float64(links.found-links.self) < treeFound*float64(links.named):
-		l.not(pattern, c.name, g.field, links.astray())
-		return nil
+		return declined(links.astray())
 	case links.under > 0:
-		l.not(pattern, c.name, g.field, fmt.Sprintf("%s a parent that names itself: Adopt would leave these and all below them, so set the parent of a root to null first. To find the roots: find({$expr: {$eq: [\"$_id\", \"$%s\"]}})", has(links.under), g.field))
-		return nil
+		return declined(fmt.Sprintf("%s a parent that names itself: Adopt would leave these and all below them, so set the parent of a root to null first. To find the roots: find({$expr: {$eq: [\"$_id\", \"$%s\"]}})", has(links.under), g.field))
 	case links.named >= c.count:
-		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")
-		return nil
+		return declined("every document has a parent: there are circles")
 	case links.named <= links.parents:
-		l.not(pattern, c.name, g.field, "is a chain: no document has two children")
-		return nil
+		return declined("is a chain: no document has two children")
 	case links.grand == 0:
-		l.not(pattern, c.name, g.field, "has two levels: one query gives the children")
-		return nil
+		return declined("has two levels: one query gives the children")
 	}
+	return l.treeFinding(ctx, c, g, links)
+}
+
+func (l *looker) treeFinding(ctx context.Context, c *collection, g climbs, links links) error {
 	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(g.field, d("$ne", nil))}}, "n")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, g.field)
+		return err
 	}
 	grows, err := l.ancestors(ctx, c, g.field)
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, g.field)
+		return err
 	}
 	f := Finding{
-		Pattern: pattern, Collection: c.name, Path: g.field,
+		Pattern: "tree", Collection: c.name, Path: g.field,
 		Summary: fmt.Sprintf("%s (counted) have a parent in %s, %s of them one that exists, in three levels or more; "+
 			"of the reads seen, %s went down, by $graphLookup or by finds, and %s up. With the ancestors in each document one range of an index gives a subtree, and one document the way up.",
 			many(check.Answer, "document"), g.field, share(links.found, links.named), many(g.subtrees, "read"), many(g.paths, "read")),
@@ -223,7 +215,7 @@ func (l *looker) descend(ctx context.Context, c *collection, g climbs) error {
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "children")
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, g.field)
+		return err
 	}
 	named, found, inner := check.figure("named"), check.figure("found"), check.figure("inner")
 	graph, alone := check.Answer < named, "each in one list alone"
@@ -231,23 +223,19 @@ func (l *looker) descend(ctx context.Context, c *collection, g climbs) error {
 		alone = "some in several lists, without a circle"
 		acyclic, err := l.acyclic(ctx, c, g.field, c.count-found)
 		if err != nil {
-			return l.failed(ctx, err, pattern, c, g.field)
+			return err
 		}
 		if !acyclic {
-			l.not(pattern, c.name, g.field, fmt.Sprintf("%s of %s name a document that another names, too: a graph, not a tree", group(named-check.Answer), many(named, "reference")))
-			return nil
+			return declined(fmt.Sprintf("%s of %s name a document that another names, too: a graph, not a tree", group(named-check.Answer), many(named, "reference")))
 		}
 	}
 	switch {
 	case float64(found) < treeFound*float64(check.Answer):
-		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of the references name no document", share(check.Answer-found, check.Answer)))
-		return nil
+		return declined(fmt.Sprintf("%s of the references name no document", share(check.Answer-found, check.Answer)))
 	case found >= c.count:
-		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")
-		return nil
+		return declined("every document has a parent: there are circles")
 	case inner == 0:
-		l.not(pattern, c.name, g.field, "has two levels: one query gives the children")
-		return nil
+		return declined("has two levels: one query gives the children")
 	}
 	levels := "The query is a $graphLookup, which reads level by level; Convert to AncestorArray makes a subtree one range of an index."
 	if graph {

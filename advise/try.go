@@ -114,19 +114,36 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	}
 	defer func() { err = errors.Join(err, empty(context.WithoutCancel(ctx), scratch)) }()
 	trial = &Trial{}
+	if err := trial.copies(ctx, db, scratch, f, o); err != nil {
+		return nil, err
+	}
+	if err := trial.finds(ctx, scratch, report, f); err != nil {
+		return nil, err
+	}
+	if err := trial.measures(ctx, scratch, report, f, o); err != nil {
+		return nil, err
+	}
+	return trial, nil
+}
+
+// copies fills the scratch database with a part of the collections of a finding.
+func (t *Trial) copies(ctx context.Context, db, scratch *mongo.Database, f Finding, o TryOptions) (err error) {
 	from := db.Client().Database(db.Name(), options.Database().SetReadPreference(readpref.SecondaryPreferred()))
 	for _, name := range append([]string{f.Collection}, f.others...) {
 		n, err := copied(ctx, from.Collection(name), scratch.Collection(name), o)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if name == f.Collection {
-			trial.Documents = n
+			t.Documents = n
 		}
 	}
-	if trial.Of, err = from.Collection(f.Collection).EstimatedDocumentCount(ctx); err != nil {
-		return nil, err
-	}
+	t.Of, err = from.Collection(f.Collection).EstimatedDocumentCount(ctx)
+	return err
+}
+
+// finds looks at the copy with the queries of the report, and sets the finding that the copy gives.
+func (t *Trial) finds(ctx context.Context, scratch *mongo.Database, report *Report, f Finding) error {
 	var queries []Query
 	for _, c := range report.commands {
 		c.Database = "" // those of the copy
@@ -134,18 +151,24 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	}
 	part, err := Look(ctx, scratch, &Options{Queries: queries, MaxTime: time.Hour, Budget: 24 * time.Hour}) // nobody waits there
 	if err != nil {
-		return nil, err
+		return err
 	}
 	i := slices.IndexFunc(part.Findings, func(g Finding) bool { return g.Name() == f.Name() })
 	if i < 0 {
-		return nil, fault.Invalid("the first %d documents do not show what the finding is about: copy more", trial.Documents)
+		return fault.Invalid("the first %d documents do not show what the finding is about: copy more", t.Documents)
 	}
-	trial.Finding = part.Findings[i]
-	if trial.ReadBefore, err = figure(ctx, scratch.Collection(f.Collection), "$max"); err != nil {
-		return nil, err
+	t.Finding = part.Findings[i]
+	return nil
+}
+
+// measures adopts the pattern, and sets what it saves, what grows, and what reads cost before and after.
+func (t *Trial) measures(ctx context.Context, scratch *mongo.Database, report *Report, f Finding, o TryOptions) (err error) {
+	adopted := scratch.Collection(f.Collection)
+	if t.ReadBefore, err = figure(ctx, adopted, "$max"); err != nil {
+		return err
 	}
 	reads, left := replays(f.Collection, append([]string{f.Collection}, f.others...), report.commands)
-	trial.NotReplayed = left
+	t.NotReplayed = left
 	originals := map[string]string{}
 	for _, name := range append([]string{f.Collection}, f.moves...) {
 		originals[name] = name + "_before"
@@ -153,40 +176,40 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 			continue
 		}
 		if _, err := copied(ctx, scratch.Collection(name), scratch.Collection(originals[name]), o); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	before, err := grown(ctx, scratch.Collection(f.Collection), trial.Finding.Grows)
+	before, err := grown(ctx, adopted, t.Finding.Grows)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	saved, service, err := trial.Finding.try(ctx, scratch)
+	saved, service, err := t.Finding.try(ctx, scratch)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	trial.Saved, trial.Refused = saved, service.refused
-	if trial.Grown, err = grown(ctx, scratch.Collection(f.Collection), trial.Finding.Grows); err != nil {
-		return nil, err
+	t.Saved, t.Refused = saved, service.refused
+	if t.Grown, err = grown(ctx, adopted, t.Finding.Grows); err != nil {
+		return err
 	}
 	for i := range before {
-		trial.Grown[i] -= before[i]
+		t.Grown[i] -= before[i]
 	}
 	for i := range reads {
 		told, err := reads[i].replay(ctx, scratch, originals, service)
 		switch {
 		case err != nil:
-			return nil, err
+			return err
 		case told:
-			trial.Replays = append(trial.Replays, reads[i])
+			t.Replays = append(t.Replays, reads[i])
 		default:
-			trial.NotReplayed += reads[i].Seen
+			t.NotReplayed += reads[i].Seen
 		}
 	}
-	trial.ReadAfter, err = figure(ctx, scratch.Collection(f.Collection), "$max")
-	if trial.ReadAfter == trial.ReadBefore {
-		trial.ReadBefore, trial.ReadAfter = 0, 0
+	t.ReadAfter, err = figure(ctx, adopted, "$max")
+	if t.ReadAfter == t.ReadBefore {
+		t.ReadBefore, t.ReadAfter = 0, 0
 	}
-	return trial, err
+	return err
 }
 
 // empty drops all collections of db. The database itself ends with the last one, and a user may drop a collection but not a
