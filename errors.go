@@ -7,8 +7,9 @@ import "github.com/mongopatterns/mongopatterns/internal/fault"
 // its own, it also maps the driver's duplicate key error (mongo.IsDuplicateKeyError).
 var (
 	// ErrInvalid: an argument or an option is not valid, or a document would exceed what MongoDB stores, which is 16
-	// MiB and 180 levels of documents and arrays. Nothing was written. Exception: a call for many items may have
-	// written some before it met an invalid one; its Result counts them.
+	// MiB and 180 levels of documents and arrays. Nothing was written. Exceptions: a call for many items may have
+	// written some before it met an invalid one; its Result counts them. In a transaction of yours, abort it after any
+	// error of a call that writes, because the call may have written before; Transact does so.
 	ErrInvalid = fault.ErrInvalid
 	// ErrNotFound: the document or element that the call names does not exist. It matches
 	// mongo.ErrNoDocuments.

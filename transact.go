@@ -35,8 +35,10 @@ import (
 // writer.
 //
 // fn must not commit or abort the transaction itself. If it does, Transact returns ErrInvalid, and the outcome is
-// Unknown. When fn returns an error, the transaction is aborted and the error returned. Do not ignore the error of
-// a call that writes: it may have ended the transaction. If ctx ends while fn waits for a conflicting transaction,
+// Unknown. When fn returns an error, the transaction is aborted and the error returned. If fn ignores the error of a call
+// of this library that had written something or has ended the transaction, Transact does not commit, and returns
+// that error; a call that fails before it writes can be ignored. If fn ignores such an error of the driver, the
+// commit fails, and fn runs again until ctx is done. If ctx ends while fn waits for a conflicting transaction,
 // the error matches ctx.Err() and names the conflict.
 //
 // Transact returns at most half a second after ctx ends, even if the server does not answer. [OutcomeOf] its

@@ -66,7 +66,7 @@ type Options struct {
 	// found, and a source of another tenant does not count. Then must have the same Scope. Default none: all documents
 	// of the collections.
 	Scope bson.D
-	// Registry and BSON encode the IDs. By default BSON is what the client has. The client's registry cannot be read,
+	// Registry and BSON encode the IDs, the sources that Insert stores, and Rule.Empty. By default BSON is what the client has. The client's registry cannot be read,
 	// so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions

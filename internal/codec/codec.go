@@ -347,12 +347,13 @@ func DecodeID[T any](c Codec, id bson.RawValue) (T, error) {
 // DecodeNew decodes the _id of a document that will be inserted; fresh says that the document had no _id
 // and gets this ObjectID.
 func DecodeNew[ID any](c Codec, v bson.RawValue, fresh bool) (ID, error) {
-	id, err := DecodeGivenValue[ID](c, v)
-	switch {
-	case err != nil && fresh:
+	if !fresh {
+		id, err := DecodeGivenValue[ID](c, v)
+		return id, fault.Of(v, err)
+	}
+	id, err := DecodeCompared[ID](c, v) // with ObjectIDAsHexString the driver decodes it as a string, too
+	if err != nil {
 		err = fault.Invalid("the document has no _id, and %v cannot hold a new ObjectID: set the _id", reflect.TypeFor[ID]())
-	case err != nil:
-		err = fault.Of(v, err)
 	}
 	return id, err
 }

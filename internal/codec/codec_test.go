@@ -153,3 +153,26 @@ func TestWhatIsNoDocument(t *testing.T) {
 		}
 	}
 }
+
+// A new ObjectID is decoded into a type that encodes it as an ObjectID again. With ObjectIDAsHexString the driver decodes it
+// as a string, which would name no document.
+func TestDecodeNew(t *testing.T) {
+	id := bson.NewObjectID()
+	_, data, err := bson.MarshalValue(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := bson.RawValue{Type: bson.TypeObjectID, Value: data}
+	for _, opts := range []*options.BSONOptions{nil, {ObjectIDAsHexString: true}} {
+		c := codec.Codec{BSON: opts}
+		if got, err := codec.DecodeNew[bson.ObjectID](c, v, true); err != nil || got != id {
+			t.Errorf("%v, %v", got, err)
+		}
+		if got, err := codec.DecodeNew[any](c, v, true); err != nil || got != id {
+			t.Errorf("%v, %v", got, err)
+		}
+		if got, err := codec.DecodeNew[string](c, v, true); !errors.Is(err, fault.ErrInvalid) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}

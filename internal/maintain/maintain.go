@@ -138,14 +138,14 @@ func Run(ctx context.Context, coll *scoped.Collection, work *mongopatterns.Work,
 	if err != nil {
 		return total, err
 	}
-	begun := false
+	notes := &scoped.Notes{Outer: scoped.NotesOf(ctx)}
+	ctx = scoped.WithNotes(ctx, notes)
 	defer func() {
-		if begun && !w.DryRun {
-			err = fault.Unknown(err) // a step may write several times
+		if notes.Writes() > 0 {
+			err = fault.Unknown(err) // the error is that of a later write or read
 		}
 	}()
 	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-		begun = true
 		return step(ctx, part, w, result)
 	}
 	d := division{

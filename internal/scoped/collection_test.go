@@ -5,7 +5,6 @@ import (
 	"errors"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,8 +189,8 @@ func TestOptionsOfTheCaller(t *testing.T) {
 	}
 }
 
-// Each command that writes is counted in the writes of its context, and only if it has written.
-func TestWithWrites(t *testing.T) {
+// The notes of a context have what its commands have written, and the collections that they have used.
+func TestNotes(t *testing.T) {
 	db := mongotest.Database(t)
 	c := scoped.On(db.Collection("c"))
 	for name, call := range commands(c) {
@@ -200,20 +199,31 @@ func TestWithWrites(t *testing.T) {
 			testkit.OK(t, testkit.ErrorOf(c.InsertOne(t.Context(), testkit.D("_id", id, "n", n))))
 		}
 		before := stored(t, db.Collection("c"))
-		var writes atomic.Int64
-		testkit.OK(t, call(scoped.WithWrites(t.Context(), &writes)))
-		if wrote := !reflect.DeepEqual(before, stored(t, db.Collection("c"))); wrote != (writes.Load() > 0) {
-			t.Errorf("%s: %d writes are counted, and it has written: %v", name, writes.Load(), wrote)
+		var notes scoped.Notes
+		testkit.OK(t, db.Client().UseSession(scoped.WithNotes(t.Context(), &notes), call))
+		if wrote := !reflect.DeepEqual(before, stored(t, db.Collection("c"))); wrote != (notes.Writes() > 0) {
+			t.Errorf("%s: %d writes are counted, and it has written: %v", name, notes.Writes(), wrote)
+		}
+		if sent := name != "Watch" && !strings.HasPrefix(name, "function"); sent != (len(notes.Collections()) == 1) {
+			t.Errorf("%s: it has used %v", name, notes.Collections())
 		}
 	}
-	var writes atomic.Int64
-	ctx := scoped.WithWrites(t.Context(), &writes)
+	var outer scoped.Notes
+	notes := scoped.Notes{Outer: &outer}
+	session, err := db.Client().StartSession()
+	testkit.OK(t, err)
+	defer session.EndSession(t.Context())
+	ctx := mongo.NewSessionContext(scoped.WithNotes(t.Context(), &notes), session)
 	none := testkit.D("_id", "none")
 	testkit.OK(t, testkit.ErrorOf(c.UpdateOne(ctx, none, touch)))
 	testkit.OK(t, testkit.ErrorOf(c.DeleteOne(ctx, none)))
 	testkit.Is(t, c.FindOneAndUpdate(ctx, none, touch).Err(), mongo.ErrNoDocuments)
-	if writes.Load() > 0 {
-		t.Errorf("%d writes", writes.Load())
+	if notes.Writes() > 0 {
+		t.Errorf("%d writes", notes.Writes())
+	}
+	testkit.OK(t, testkit.ErrorOf(c.InsertOne(ctx, bson.D{})))
+	if notes.Writes() != 1 || outer.Writes() != 1 || outer.Collections()[0] != c {
+		t.Errorf("%d and %d writes", notes.Writes(), outer.Writes())
 	}
 }
 

@@ -85,17 +85,21 @@ func (t *transaction) close(ctx context.Context) (closed <-chan struct{}) {
 //
 // The first command of the later transaction is documents, which takes no lock. Only a user who may read anything in
 // the database may run it, and on MongoDB 7.0 every user. For one with rights on single collections it is nothing, a
-// read of a collection that the transaction has used. If none is known, or the user may not read it, fence gives up.
+// read of a collection that the transaction has used. If none is known, or the user may read none of them, fence gives
+// up.
 func (t *transaction) fence(ctx context.Context) (over bool) {
 	if t.session.TransactionRunning() {
 		t.forget() // the commit had no answer, and an abort could reach another router at the same time
 	}
-	coll := t.coll.Load()
-	if coll == nil {
+	used := t.notes.Collections()
+	if len(used) == 0 {
 		return false
 	}
-	err := t.fenceBy(ctx, coll, documents)
-	if fault.Forbidden(err) {
+	err := t.fenceBy(ctx, used[0], documents)
+	for _, coll := range used {
+		if !fault.Forbidden(err) {
+			break
+		}
 		err = t.fenceBy(ctx, coll, nothing)
 	}
 	return err == nil

@@ -3,6 +3,7 @@ package txn_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -44,6 +45,15 @@ func TestFewRights(t *testing.T) {
 				return txn.Run(ctx, scoped.On(client.Database("shop").Collection("c")), insert)
 			})
 		}, fences: 1},
+		"named by a command": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
+			return txn.RunOf(ctx, client, func(ctx context.Context) error {
+				none := testkit.D("_id", "none")
+				if err := scoped.On(client.Database("shop").Collection("c")).FindOne(ctx, none).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
+					return err
+				}
+				return insert(ctx)
+			})
+		}, user: "inserter", fences: 3}, // the find of the function is one of them
 		"named by a session": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
 			ctx, end := txn.Causal(ctx, scoped.On(client.Database("shop").Collection("c")))
 			defer end()

@@ -31,7 +31,7 @@ func Causal(ctx context.Context, coll *scoped.Collection) (in context.Context, e
 			return
 		}
 		t := &transaction{client: client, session: session}
-		t.coll.Store(coll)
+		t.notes.Used(coll)
 		t.close(ctx)
 	}
 }

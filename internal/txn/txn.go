@@ -56,22 +56,17 @@ import (
 // driver would wait without end. Its error is marked by package fault to say whether the transaction is
 // committed.
 func Run(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Context) error) error {
-	client := coll.Database().Client()
-	if t, ok := ctx.Value(startedKey{}).(*transaction); ok && t.client == client {
-		t.coll.CompareAndSwap(nil, coll) // RunOf has not named one
-	}
-	return run(ctx, client, coll, fn)
+	return run(ctx, coll.Database().Client(), coll, fn)
 }
 
-// RunOf is Run for a function whose collections are not known: the first call of this package that joins its
-// transaction names one.
+// RunOf is Run for a function whose collections are not known: the first command that the library sends in it names one.
 func RunOf(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
 	return run(ctx, client, nil, fn)
 }
 
 func run(ctx context.Context, client *mongo.Client, coll *scoped.Collection, fn func(ctx context.Context) error) error {
 	if Running(ctx) {
-		return fault.Unknown(unsupported(fn(ctx))) // until whoever started it commits
+		return fault.Unknown(join(ctx, coll, fn)) // until whoever started it commits
 	}
 	if err := ctx.Err(); err != nil {
 		return fault.NotDone(err)
@@ -92,14 +87,15 @@ func run(ctx context.Context, client *mongo.Client, coll *scoped.Collection, fn 
 // A transaction is all attempts of one Run: they use one session, and each has a new number.
 type transaction struct {
 	client        *mongo.Client
-	coll          atomic.Pointer[scoped.Collection] // one that it has used; nil if none is known
+	notes         scoped.Notes
 	session       *mongo.Session
 	ownSession    bool  // nobody else uses the session
 	lent          *lent // its session, if Causal has made it
 	clientTimeout bool  // the context of Run has no deadline, so that the client's Timeout counts
 	mayBeOpen     bool  // on the server, after its attempts
 
-	inside *watched // the context of fn in the attempt under way
+	inside  *watched              // the context of fn in the attempt under way
+	spoiled atomic.Pointer[error] // why the attempt under way cannot be committed
 
 	named    map[turn.Document]bool // by InTurn
 	turn     turn.Turn              // those of named at which it has its turn
@@ -112,7 +108,9 @@ type startedKey struct{}
 // transactionOf returns a transaction in the session of ctx, or in a new one.
 func transactionOf(ctx context.Context, client *mongo.Client, coll *scoped.Collection) (t *transaction, err error) {
 	t = &transaction{client: client, session: mongo.SessionFromContext(ctx)}
-	t.coll.Store(coll)
+	if coll != nil {
+		t.notes.Used(coll)
+	}
 	_, dated := ctx.Deadline()
 	t.clientTimeout = !dated
 	if t.session == nil {
@@ -175,7 +173,9 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	visible, stop := t.visible(ctx)
 	defer stop()
 	t.inside = &watched{Context: mongo.NewSessionContext(visible, t.session)}
-	err := fn(context.WithValue(t.inside, startedKey{}, t))
+	t.spoiled.Store(nil)
+	before := t.notes.Writes()
+	err := fn(scoped.WithNotes(context.WithValue(t.inside, startedKey{}, t), &t.notes))
 	if !t.session.TransactionRunning() {
 		t.mayBeOpen = true // the driver does not say whether an abort was answered
 		if err != nil {
@@ -183,11 +183,42 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		}
 		return unknown, errEnded
 	}
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err = cmp.Or(err, ctx.Err(), t.ignored()); err != nil {
 		t.undo(ctx, late, err)
 		return undone, err
 	}
-	return t.resultOf(t.commitInTurn(late))
+	got, err := t.resultOf(t.commitInTurn(late))
+	if got == committed {
+		scoped.NotesOf(ctx).Wrote(t.notes.Writes() - before)
+	}
+	return got, err
+}
+
+// join runs fn in the transaction of ctx. If that is one of Run, it is not committed after an error of fn that has ended
+// it on the server, or that came after a write: half of a call could be stored if somebody ignored the error.
+func join(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Context) error) error {
+	t, ok := ctx.Value(startedKey{}).(*transaction)
+	if !ok || t.session != peekSession(ctx) {
+		return unsupported(fn(ctx))
+	}
+	if coll != nil {
+		t.notes.Used(coll)
+	}
+	before := t.notes.Writes()
+	err := unsupported(fn(ctx))
+	if err != nil && (t.notes.Writes() > before || ends(err)) {
+		t.spoiled.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// ignored returns the error that spoiled the attempt, though fn returned none.
+func (t *transaction) ignored() error {
+	err := t.spoiled.Load()
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("not committed, because the function ignored an error: %w", *err)
 }
 
 // visible is the context of fn. It shows the deadline of the caller and not that of Limited: with a deadline the driver

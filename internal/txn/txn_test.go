@@ -1,6 +1,7 @@
 package txn_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -537,5 +538,56 @@ func TestCommandElsewhere(t *testing.T) {
 	})
 	if !errors.Is(err, context.DeadlineExceeded) || runs != 1 {
 		t.Errorf("%d runs: %v", runs, err)
+	}
+}
+
+// After a call of the library has failed in a transaction of Run, and had written or ended the transaction, the commit is
+// refused, though the function returns nil. A call that fails before it writes can be ignored.
+func TestIgnoredErrors(t *testing.T) {
+	db, coll := counters(t)
+	refused := errors.New("refused")
+	call := func(ctx context.Context, fn func(ctx context.Context) error) {
+		_ = txn.Run(ctx, scoped.On(coll), fn) // its error is ignored
+	}
+	add := func(ctx context.Context, id any) error {
+		return testkit.ErrorOf(scoped.On(coll).UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}))
+	}
+	want := value(t, coll, "a")
+	for name, c := range map[string]struct {
+		fn   func(ctx context.Context) error
+		want func(err error) bool
+	}{
+		"after a write":  {func(ctx context.Context) error { return cmp.Or(add(ctx, "a"), refused) }, func(err error) bool { return errors.Is(err, refused) }},
+		"before a write": {func(ctx context.Context) error { return cmp.Or(add(ctx, "none"), refused) }, func(err error) bool { return err == nil }},
+		"of the server": {func(ctx context.Context) error {
+			return testkit.ErrorOf(scoped.On(coll).InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}}))
+		}, mongo.IsDuplicateKeyError},
+		"within another call": {func(ctx context.Context) error {
+			call(ctx, func(ctx context.Context) error { return cmp.Or(add(ctx, "a"), refused) })
+			return nil
+		}, func(err error) bool { return errors.Is(err, refused) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs := 0
+			err := txn.RunOf(t.Context(), db.Client(), func(ctx context.Context) error {
+				runs++
+				call(ctx, c.fn)
+				return nil
+			})
+			if runs != 1 || !c.want(err) || err != nil && !fault.WroteNothing(err) {
+				t.Errorf("%d runs, %v", runs, err)
+			}
+			if n := value(t, coll, "a"); n != want {
+				t.Errorf("%d, want %d", n, want)
+			}
+		})
+	}
+	err := txn.RunOf(t.Context(), db.Client(), func(ctx context.Context) error {
+		call(ctx, func(ctx context.Context) error { return refused })
+		return add(ctx, "a")
+	})
+	testkit.OK(t, err)
+	if n := value(t, coll, "a"); n != want+1 {
+		t.Errorf("%d, want %d", n, want+1)
 	}
 }
