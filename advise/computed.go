@@ -339,7 +339,7 @@ func (l *looker) place(ctx context.Context, c *collection, t totals) (*collectio
 		return nil, err
 	}
 	if targets == nil {
-		return nil, declined("no collection has the values as its _id, where the totals could be")
+		return nil, declined("no collection has the values as its _id, all of one type, where the totals could be")
 	}
 	for _, f := range t.fields {
 		if targets.has(f.Key) {

@@ -131,8 +131,8 @@
 // Everything else that cannot be counted in the time is listed as Unknown.
 //
 // Real data is dirty. If up to 5 % of the documents have another shape (a string among numbers, a list of
-// parents, a reference to nothing or to itself), this does not hide a finding of attribute, tree or extref. The
-// finding says how many these are and what Adopt does with them.
+// parents, a reference to nothing or to itself), this does not hide a finding of attribute, tree or extref. That of
+// tree says how many these are. Adopt leaves what it cannot take over, and Check names it.
 //
 // All but outlier and attribute depend on queries and are silent without them. Look takes queries
 // from system.profile, if the profiler is on, and from $queryStats, if the server has it and the
