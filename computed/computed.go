@@ -45,7 +45,8 @@ type Options struct {
 	// all its sources.
 	Additive bool
 	// StateField is the field of the target that holds the time, the epoch and the state in the
-	// queue. Default "computed".
+	// queue. It must not be a field of yours: Adopt, Repair and Check name such a target, but other calls overwrite the
+	// field. Default "computed".
 	StateField string
 	// Lease is how long others wait before they repeat a computation of Get or Drain that another
 	// process has begun, in case that process has died. It must be longer than a computation takes.

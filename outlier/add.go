@@ -32,7 +32,8 @@ const (
 
 // Add appends elements to the list of a parent. It returns ErrNotFound if the parent does not
 // exist. It adds all elements or none, at most 1000 or 2 MiB at once, and returns how many it has
-// added. With Options.Set it leaves out repeated elements and those that the list already holds.
+// added. With Options.Set it leaves out repeated elements and those that the list already holds. If elements have to move
+// out of a parent that holds a value of yours in a field of the pattern, it returns ErrInvalid (see Adopt).
 //
 // After an unknown outcome, repeat an Add only if the list is a set, because another list could get
 // the elements twice.
@@ -44,6 +45,7 @@ const (
 //     that a full set holds.
 //   - The Add that finds the parent full moves the older half out: 7, 2 documents written and the parent twice; 1
 //     more if the last overflow document takes a part.
+//   - If a field of the pattern holds a value of yours in that parent: 4, and ErrInvalid.
 //   - If that parent has lost its flag because other code has written it back: Adopt of the list before, which returns
 //     ErrNotAdopted if the list is Unclear; within your transaction ErrNotAdopted in any case.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int64, err error) {
@@ -73,8 +75,8 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 // one Add. A batch has at most Work.BatchSize elements (1000 by default and at most) and Work.BatchBytes (at most 2 MiB).
 // There is no DryRun. Done counts the elements added, and Skipped those that a set held already.
 //
-// If a parent does not exist or is not adopted, or the server refuses its elements, these are Failed and the parent is
-// named. AddMany goes on and returns an error at its end; with Strict, and in the caller's transaction, it ends at once.
+// If a parent does not exist or is not adopted, or Add or the server refuses its elements, these are Failed and the parent
+// is named. AddMany goes on and returns an error at its end; with Strict, and in the caller's transaction, it ends at once.
 // Any other error ends it too, and the elements of the Add that failed are Unknown.
 //
 // Cost: that of Add for each list that comes in 1000 elements.
@@ -154,7 +156,8 @@ func (a *adding) flush(ctx context.Context) error {
 func (a *adding) addTo(ctx context.Context, id bson.RawValue, xs []bson.RawValue) error {
 	n, err := a.add(ctx, id, xs)
 	all := int64(len(xs))
-	refused := errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, mongopatterns.ErrNotAdopted) || fault.Refused(err)
+	refused := errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, mongopatterns.ErrNotAdopted) ||
+		errors.Is(err, mongopatterns.ErrInvalid) || fault.Refused(err)
 	switch {
 	case err == nil:
 		maintain.Add(a.result, mongopatterns.Result{Examined: all, Done: int64(n), Skipped: all - int64(n)})
@@ -344,10 +347,15 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 	return added, err == nil, err
 }
 
-// modify updates a parent and returns its state before the update.
+// modify updates a parent in a transaction and returns its state before the update. It returns an error, which ends the
+// transaction, if a field holds a value of the user's.
 func (c *core) modify(ctx context.Context, filter bson.D, update, of any) (state, error) {
-	return c.stateOf(fault.Single(c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
+	s, err := c.stateOf(fault.Single(c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
 		SetReturnDocument(options.Before).SetProjection(c.state(of)))).Raw())
+	if s.Taken != "" {
+		err = errTaken(s.Taken)
+	}
+	return s, err
 }
 
 func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.moved(), bson.NewObjectID())) }

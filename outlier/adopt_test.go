@@ -1,6 +1,7 @@
 package outlier_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -358,25 +359,90 @@ func TestNumberWithoutFlag(t *testing.T) {
 	equal(t, int64(3), d.Elements)
 }
 
-// A list beside fields of the user's with the names that Adopt writes is named, and they keep what they hold.
-func TestAdoptKeepsAFieldOfTheUser(t *testing.T) {
+// No call overwrites a value of the user's in a field of the pattern, if the pattern cannot have stored it. Check names it,
+// and the calls that would have to overwrite it refuse the list.
+func TestFieldsOfTheUser(t *testing.T) {
 	t.Parallel()
-	for _, field := range []string{"items_moved", "items_outside"} {
-		db := mongotest.Database(t)
-		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4})
-		mine := bson.D{{Key: "_id", Value: int32(1)}, {Key: "items", Value: ints(0, 9)}, {Key: field, Value: "in May"}}
-		insert(t, db.Collection("parents"), mine)
-		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(0, 9)}, {Key: "items_outside", Value: 3}})
-		before := testkit.One[bson.Raw](t, db.Collection("parents"), 1)
-		for _, work := range []*mongopatterns.Work{{DryRun: true}, nil} {
-			result, err := lists.Adopt(t.Context(), work)
-			if err != nil || result.Done != 1 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) ||
-				!strings.Contains(result.Failures[0].Err.Error(), field) {
-				t.Errorf("%s: %+v, %v", field, result, err)
+	flag := bson.E{Key: "items_overflow", Value: "true"}
+	for _, more := range []bson.D{
+		{{Key: "items_moved", Value: "in May"}},
+		{{Key: "items_moved", Value: 5}},
+		{{Key: "items_moved", Value: bson.Undefined{}}},
+		{{Key: "items_outside", Value: "Ulm"}},
+		{{Key: "items_outside", Value: 7}},
+		{{Key: "items_outside", Value: bson.NewDecimal128(0, 7)}, {Key: "items_overflow", Value: false}},
+		{{Key: "items_outside", Value: "Ulm"}, {Key: "items_moved", Value: bson.NewObjectID()}},
+		{{Key: "items_outside", Value: "Ulm"}, flag},
+		{{Key: "items_moved", Value: true}, flag},
+	} {
+		for _, isSet := range []bool{false, true} {
+			db := mongotest.Database(t)
+			parents := db.Collection("parents")
+			lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, Set: isSet})
+			for id, n := range []int{2, 4, 9} {
+				insert(t, parents, append(bson.D{{Key: "_id", Value: id}, {Key: "items", Value: ints(0, n)}}, more...))
 			}
-		}
-		if after := testkit.One[bson.Raw](t, db.Collection("parents"), 1); !slices.Equal(before, after) {
-			t.Errorf("%v became %v", before, after)
+			field, foreign := more[0].Key, len(more) > 1 && more[1] == flag
+			counts := func(what string, failed int64, result mongopatterns.Result, err error) {
+				t.Helper()
+				if err != nil || result.Done+result.Remaining > 0 || result.Failed != failed {
+					t.Errorf("%v: %s: %+v, %v", more, what, result, err)
+				}
+				for _, f := range result.Failures {
+					if !errors.Is(f.Err, mongopatterns.ErrInvalid) || !strings.Contains(f.Err.Error(), field) {
+						t.Errorf("%v: %s: %v", more, what, f)
+					}
+				}
+			}
+			before := stored(t, parents, nil)
+			named := 0
+			for p, err := range lists.Check(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Kind == mongopatterns.Malformed && p.Field == field {
+					named++
+				}
+			}
+			equal(t, 3, named)
+			adopted := int64(1) // what is over the bound
+			if foreign {
+				adopted = 3
+			}
+			for _, work := range []*mongopatterns.Work{{DryRun: true}, nil} {
+				result, err := lists.Adopt(t.Context(), work)
+				counts("Adopt", adopted, result, err)
+				result, err = lists.Repair(t.Context(), work)
+				counts("Repair", 3, result, err)
+			}
+			for _, call := range []func(context.Context, *mongopatterns.Work) (mongopatterns.Result, error){lists.Adopt, lists.Repair} {
+				if _, err := call(t.Context(), &mongopatterns.Work{Strict: true}); !errors.Is(err, mongopatterns.ErrInvalid) {
+					t.Errorf("%v: %v", more, err)
+				}
+			}
+			want := mongopatterns.ErrInvalid
+			if foreign {
+				want = mongopatterns.ErrNotAdopted
+			}
+			for _, id := range []int{1, 2} {
+				if n, err := lists.Add(t.Context(), id, 50); n != 0 || !errors.Is(err, want) {
+					t.Errorf("%v: %d, %v", more, n, err)
+				}
+			}
+			result, err := lists.AddMany(t.Context(), func(yield func(int, int) bool) { _ = yield(1, 50) && yield(2, 50) }, nil)
+			if err == nil || result.Failed != 2 || result.Unknown != 0 {
+				t.Errorf("%v: %+v, %v", more, result, err)
+			}
+			equal(t, before, stored(t, parents, nil))
+			if foreign {
+				continue
+			}
+			// Calls that move no elements write the array alone.
+			add(t, lists, 0, 50)
+			if removed, err := lists.Remove(t.Context(), 0, 50); err != nil || !removed {
+				t.Error(removed, err)
+			}
+			equal(t, before, stored(t, parents, nil))
 		}
 	}
 }

@@ -46,7 +46,8 @@ var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 //   - NotAdopted: a list has the form that other code gave it. Calls refuse it with ErrNotAdopted.
 //   - Duplicate: a set holds an element, Have, several times. Repair keeps the first.
 //   - Orphan: overflow documents whose parent does not exist.
-//   - Malformed: the array field of the parent or of an overflow document is not an array.
+//   - Malformed: the array field of the parent or of an overflow document is not an array, or OutsideField or
+//     "items_moved" holds a value of yours (see Adopt).
 //
 // Cost: 1 round trip, a scan of both collections, and 1 for each batch of outliers and of lists that seem wrong.
 //   - Such a batch has a $lookup for each of its lists; with Options.Set 1 more.
@@ -69,8 +70,9 @@ func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
 		// A filter takes an array of false for false, the calls do not.
-		flag := expr.IsType(expr.Field(c.o.FlagField), "missing", "null", "bool")
-		fine := bson.A{flag, c.isList(), expr.Op("$not", bson.A{c.overBounds()})}
+		fine := bson.A{expr.IsType(expr.Field(c.o.FlagField), "missing", "null", "bool"),
+			expr.IsType(expr.Field(c.o.moved()), "missing", "null"), expr.IsType(expr.Field(c.o.OutsideField), "missing", "null"),
+			c.isList(), expr.Op("$not", bson.A{c.overBounds()})}
 		if c.o.Set {
 			fine = append(fine, expr.Op("$eq", size(expr.Op("$setUnion", c.anyArray(), bson.A{})), size(c.anyArray())))
 		}
@@ -211,6 +213,8 @@ func (c *core) problems(parent bson.Raw, found report) {
 	want := own.Lookup("extra", "0", "outside")
 	flag, outside, none := parent.Lookup(c.o.FlagField), parent.Lookup(c.o.OutsideField), bson.RawValue{}
 	switch {
+	case s.Taken != "":
+		found(mongopatterns.Malformed, s.Taken, "it holds a value of yours, which would be lost", s.ID, parent.Lookup(s.Taken))
 	case !own.Lookup("list").Boolean():
 		found(mongopatterns.Malformed, c.o.ArrayField, "", s.ID, none)
 	case documents > 0 && !lists:
@@ -249,7 +253,8 @@ func (c *core) strays() maintain.Scan {
 
 // Repair repairs what Check finds. If work has no filter, it deletes orphans. It brings every other
 // list with a problem into form as Adopt does. Each list is a transaction of its own, during live
-// writes. Done counts lists, and Remaining those whose field is not an array and those that are Unclear.
+// writes. Done counts lists, Remaining those whose field is not an array and those that are Unclear, and Failed those with
+// a value of yours in a field of the pattern (see Adopt).
 //
 // Cost: that of Check, and for each list with a problem 4 round trips, the parent written twice.
 //   - A set: 1 more. To split it or to fold it back: 2 more. One whose elements are compared: 1 more.
@@ -301,6 +306,8 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 		var err error
 		switch {
 		case seen[key]:
+		case p.Kind == mongopatterns.Malformed && p.Field != c.o.ArrayField:
+			err = c.refuse(ctx, id, w, result, p.Field)
 		case p.Kind == mongopatterns.Malformed || p.Kind == Unclear:
 			result.Remaining++
 		default:
@@ -335,6 +342,12 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 		return fault.Of(id, err)
 	}
 	return nil
+}
+
+// refuse counts a list as Failed whose field holds a value of the user's.
+func (c *core) refuse(ctx context.Context, id bson.RawValue, w mongopatterns.Work, result *mongopatterns.Result, field string) error {
+	w.DryRun = false // it writes nothing
+	return c.change(ctx, id, w, result, func(context.Context, bson.RawValue) error { return errTaken(field) })
 }
 
 // deleteOrphans deletes the overflow documents of a parent that does not exist, also in no other scope: its scope can have
@@ -380,8 +393,12 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // because its parent does not show the size of the overflow documents. Writers that do not know the
 // pattern may still push into outliers; run Adopt again when they have stopped. Duplicates in lists
 // that Adopt does not change are left for Repair. Remaining also counts lists whose field is not an
-// array. Failed counts lists whose OutsideField or "items_moved" holds a value that this package
-// does not write, such as a text.
+// array.
+//
+// Failed counts lists that hold a value of yours in a field that would be overwritten: in "items_moved" anything but an
+// ObjectID, in OutsideField anything but a number, and any number in a list without FlagField and without an ObjectID in
+// "items_moved". No call overwrites these. Any other number or ObjectID is taken for the pattern's own, and
+// so is whatever FlagField holds.
 //
 // Cost: 2 round trips, scans of both collections, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.
@@ -413,7 +430,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 			c.lookup(extra, mongo.Pipeline{expr.Op("$group", expr.D("_id", nil, "outside", expr.Op("$sum", size(c.anyArray())),
 				"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
 			expr.Op("$match", seen),
-			expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", c.lacks(there))),
+			expr.Op("$project", c.state(document("list", c.isList(), "lacks", c.lacks(there)))),
 		},
 	}
 	if work != nil && work.Filter != nil {
@@ -424,7 +441,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id", "as", "parent",
 			"pipeline", c.coll.Scope().Stages(mongo.Pipeline{
 				expr.Op("$match", append(slices.Clip(c.x.typical), expr.Element("$expr", expr.Op("$not", bson.A{wrong})))),
-				expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign(), "lacks", expr.Literal(false))),
+				expr.Op("$project", c.state(document("list", c.isList(), "lacks", expr.Literal(false)))),
 			}))),
 		expr.Op("$unwind", "$parent"),
 		expr.Op("$replaceRoot", expr.D("newRoot", "$parent")),
@@ -435,41 +452,36 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 // adopt brings the lists of a batch into form, but for those that somebody must decide about.
 func (c *core) adopt(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 	for _, doc := range batch {
-		id, do, w, foreign := doc.Lookup("_id"), c.arrange, w, doc.Lookup("foreign").StringValue()
-		if foreign != "" {
-			w.DryRun = false // it writes nothing
-			do = func(context.Context, bson.RawValue) error {
-				return fault.Invalid("the field %q holds a value of yours, which would be lost: rename the field, or choose another name in Options", foreign)
-			}
-		}
-		left := !doc.Lookup("list").Boolean() || doc.Lookup("lacks").Boolean()
-		// arrange finds this out, too, but after a write: a DryRun must not write, and the caller's transaction could not go on.
-		if !left && foreign == "" && (w.DryRun || txn.Running(ctx)) {
-			var err error
-			if left, err = c.unclear(ctx, id); err != nil {
-				return err
-			}
-		}
-		if left {
-			result.Remaining++
-		} else if err := c.change(ctx, id, w, result, do); err != nil {
+		if err := c.adoptOne(ctx, doc, w, result); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (c *core) adoptOne(ctx context.Context, doc bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	s, _ := c.stateOf(doc, nil) // the lists that it refuses are those to adopt
+	if s.Taken != "" {
+		return c.refuse(ctx, s.ID, w, result, s.Taken)
+	}
+	own := s.Of.Document()
+	left := !own.Lookup("list").Boolean() || own.Lookup("lacks").Boolean()
+	// arrange finds this out, too, but after a write: a DryRun must not write, and the caller's transaction could not go on.
+	if !left && (w.DryRun || txn.Running(ctx)) {
+		var err error
+		if left, err = c.unclear(ctx, s.ID); err != nil {
+			return err
+		}
+	}
+	if left {
+		result.Remaining++
+		return nil
+	}
+	return c.change(ctx, s.ID, w, result, c.arrange)
+}
+
 // lacks is the condition that an outlier in the form of this package counts more elements outside than are there.
 func (c *core) lacks(there bson.D) bson.D {
 	return expr.Op("$and", expr.IsType(expr.Field(c.o.moved()), "objectId"),
 		expr.Op("$gt", c.x.outside, there), expr.Op("$lte", c.x.outside, int64(math.MaxInt64)))
-}
-
-// foreign is the name of a field that Adopt would overwrite and that holds what neither this package nor a count of
-// other code would, or "".
-func (c *core) foreign() bson.D {
-	moved, outside := expr.Field(c.o.moved()), expr.Field(c.o.OutsideField)
-	return expr.Cond(expr.IsType(moved, "objectId"), "",
-		expr.Cond(expr.Op("$not", expr.IsType(moved, "missing", "null")), c.o.moved(),
-			expr.Cond(expr.IsType(outside, "missing", "null", "int", "long", "double", "decimal"), "", c.o.OutsideField)))
 }

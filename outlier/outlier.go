@@ -260,6 +260,7 @@ type state struct {
 	Moved   bson.ObjectID // Options.moved()
 	Outside int64         // elements in overflow documents
 	Counted bool          // Outside is what the parent holds, and not 0 for what is no whole number
+	Taken   string        // the field with a value of the user's that a move would overwrite, or ""
 	Of      bson.RawValue // what the projection makes of the array
 }
 
@@ -287,7 +288,7 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 		return s, err
 	}
 	flag, moved := doc.Lookup(c.o.FlagField), false
-	s.ID, s.Of = doc.Lookup("_id"), doc.Lookup(c.o.ArrayField)
+	s.ID, s.Of, s.Taken = doc.Lookup("_id"), doc.Lookup(c.o.ArrayField), c.taken(doc)
 	s.Moved, moved = doc.Lookup(c.o.moved()).ObjectIDOK()
 	on, isBool := flag.BooleanOK()
 	if isBool && !on || flag.Type == 0 || flag.Type == bson.TypeNull {
@@ -301,6 +302,30 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 		return s, errNotAdopted
 	}
 	return s, nil
+}
+
+// taken is the name of a field that a move would overwrite, and that holds what the pattern never stores, or "". A list
+// with flag and ObjectID is the pattern's, whatever its number is. A number counts in a list that other code has flagged
+// or that has lost its flag, but a list without flag and ObjectID has none.
+func (c *core) taken(doc bson.Raw) string {
+	flag, moved, outside := doc.Lookup(c.o.FlagField), doc.Lookup(c.o.moved()), doc.Lookup(c.o.OutsideField)
+	on, isBool := flag.BooleanOK()
+	nothing := func(v bson.RawValue) bool { return v.Type == 0 || v.Type == bson.TypeNull }
+	flagged, own := !nothing(flag) && (on || !isBool), moved.Type == bson.TypeObjectID
+	switch {
+	case own && on:
+		return ""
+	case !own && !nothing(moved):
+		return c.o.moved()
+	case nothing(outside) || outside.IsNumber() && (own || flagged):
+		return ""
+	}
+	return c.o.OutsideField
+}
+
+// errTaken is the error for a list whose field holds a value of the user's.
+func errTaken(field string) error {
+	return fault.Invalid("the field %q holds a value of yours, which would be lost: rename the field, or choose another name in Options", field)
 }
 
 // read reads a state from the primary: a state from a secondary might not belong to the overflow

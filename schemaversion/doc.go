@@ -15,7 +15,7 @@
 //
 // # Documents
 //
-// Each document holds the number of its version. A document without one has the first version. The
+// Each document holds the number of its version. A document without the field has the first version. The
 // number may be stored in any numeric type, or as a string as in the literature (Options.Text):
 //
 //	{_id: 1, name: "Anakin Skywalker", home: "503-555-0000", work: "503-555-0010"}
@@ -99,7 +99,7 @@
 //	Insert   1                                                 1
 //	Update   1; for an old document 4                          1; 2
 //	Migrate  3 a batch, 3 in all besides                       1 for each old document
-//	Status   1, reads the collection or an index on the version  0
+//	Status   1 or 2, reads the collection or an index on the version  0
 //
 // To upgrade all documents of a large collection, create an index on the version
 // ([Collection.Indexes]), with which Status and Filter find the old documents.

@@ -26,8 +26,8 @@ import (
 // Migrate brings all documents that work selects to a version, which is Newest, or an older one by the
 // steps' Down. Meanwhile documents of all versions can be read. In the Result, Done counts documents
 // written, Skipped those of an unknown version, Failed those that a step or the server refused, and
-// Remaining those that others kept changing. A version that is not a whole number, such as "two" or
-// 2.5, is unknown too. The Result does not name Skipped documents, but Status counts them, and Find
+// Remaining those that others kept changing. A version that is not a whole number, such as "two", 2.5
+// or null, is unknown too. The Result does not name Skipped documents, but Status counts them, and Find
 // yields a [NewerError] for each. An array that holds the version to is no version either, but Migrate
 // passes over it and does not count it, because the index on the version does not tell the two apart.
 //
@@ -60,7 +60,7 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 	if err := collation.Refuse(ctx, c.coll, c.leases); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	scan := maintain.Scan{Filter: expr.D(c.field, expr.Op("$nin", c.forms(to)))}
+	scan := maintain.Scan{Filter: expr.D(c.field, c.lacks(to))}
 	if work != nil && work.DryRun {
 		return maintain.Run(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			models, _, err := c.upgrades(batch, to, w.Strict, result)
@@ -122,7 +122,7 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 		if int64(len(models)-len(refused.WriteErrors)) == written.MatchedCount {
 			return nil
 		}
-		batch, err = cursor.Collect(cursor.Find(ctx, cursor.Primary(c.coll), expr.D("_id", expr.Op("$in", ids), c.field, expr.Op("$nin", c.forms(to)))))
+		batch, err = cursor.Collect(cursor.Find(ctx, cursor.Primary(c.coll), expr.D("_id", expr.Op("$in", ids), c.field, c.lacks(to))))
 		if err != nil {
 			return err
 		}

@@ -32,8 +32,8 @@ import (
 type Options struct {
 	// VersionField is the top-level field that holds the version. Default "schema_version".
 	VersionField string
-	// FirstVersion is the version of documents without the field. The first step upgrades it to the next.
-	// Default 1.
+	// FirstVersion is the version of documents without the field. The first step upgrades it to the next. A stored null
+	// is not a missing field, but an unknown version, like "two". Default 1.
 	FirstVersion int
 	// Text writes versions as strings, such as "2". Both forms can be read. Default false: versions are written as
 	// int32.
@@ -100,7 +100,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	}
 	c.coll = scoped.On(coll).In(of)
 	c.leaseID = of.Label(coll.Name())
-	c.current = expr.Element(c.field, expr.Fixed(c.only(c.newest())[0].Value))
+	c.current = expr.Element(c.field, expr.Fixed(c.has(c.newest())))
 	if c.Leases == nil {
 		c.Leases = coll.Database().Collection(coll.Name() + ".migrations")
 	}
@@ -309,6 +309,7 @@ func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 //
 // Cost: 1 round trip. It reads the index on the version ([Collection.Indexes]), else
 // all documents.
+//   - If documents lack the version or hold null: 1 more, which reads these, because the index does not tell them apart.
 func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err error) {
 	ctx = comment.Call(ctx, "schemaversion.Status")
 	defer fault.In(&err, "schemaversion.Status")
@@ -326,10 +327,8 @@ type core struct {
 	current bson.E // selects documents of the newest version
 }
 
-// only selects the documents of a version. An array is never a version.
-func (c *core) only(version int) bson.D {
-	return expr.D(c.field, append(expr.Op("$in", c.forms(version)), expr.Element("$not", expr.AnArray)))
-}
+// only selects the documents of a version.
+func (c *core) only(version int) bson.D { return expr.D(c.field, c.has(version)) }
 
 func (c *core) encode(v any) (bson.Raw, error) {
 	raw, err := c.codec.Stored(v)
@@ -424,7 +423,7 @@ func (c *core) status(ctx context.Context) (map[int]int64, error) {
 		ID bson.RawValue `bson:"_id"`
 		N  int64
 	}
-	out := map[int]int64{}
+	out, first := map[int]int64{}, false // the field is missing, or null
 	for g, err := range cursor.Decode[group](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$sort", expr.D(c.field, 1)), // by the index, if there is one
@@ -433,6 +432,11 @@ func (c *core) status(ctx context.Context) (map[int]int64, error) {
 	}) {
 		if err != nil {
 			return nil, err
+		}
+		if g.ID.Type == bson.TypeNull {
+			first = true
+			out[c.first] += g.N
+			continue
 		}
 		doc, err := bson.Marshal(expr.D(c.field, g.ID))
 		if err != nil {
@@ -443,6 +447,21 @@ func (c *core) status(ctx context.Context) (map[int]int64, error) {
 			n = -1
 		}
 		out[n] += g.N
+	}
+	if !first {
+		return out, nil
+	}
+	nulls, err := c.coll.CountDocuments(ctx, expr.D(c.field, expr.Op("$type", "null")))
+	if err != nil {
+		return nil, err
+	}
+	// Others may have written between the two reads.
+	nulls = min(nulls, out[c.first])
+	if out[c.first] -= nulls; out[c.first] == 0 {
+		delete(out, c.first)
+	}
+	if nulls > 0 {
+		out[-1] += nulls
 	}
 	return out, nil
 }

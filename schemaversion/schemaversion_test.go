@@ -249,7 +249,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 func TestNewerIsNeverOverwritten(t *testing.T) {
 	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
-	for id, version := range map[int]any{20: "4", 21: 4.5, 22: "two", 23: 0, 24: bson.A{1}} {
+	for id, version := range map[int]any{20: "4", 21: 4.5, 22: "two", 23: 0, 24: bson.A{1}, 25: nil, 26: bson.Undefined{}} {
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "schema_version", Value: version}, {Key: "name", Value: "later"}})
 		testkit.OK(t, err)
 		before := testkit.One[bson.Raw](t, coll, id)
@@ -267,9 +267,51 @@ func TestNewerIsNeverOverwritten(t *testing.T) {
 		}
 		same(t, before, testkit.One[bson.Raw](t, coll, id))
 	}
-	if counts := testkit.Must(c.Status(t.Context())); counts[-1] != 5 || counts[1] != 3 || counts[2] != 2 || counts[3] != 1 {
+	if counts := testkit.Must(c.Status(t.Context())); counts[-1] != 7 || counts[1] != 3 || counts[2] != 2 || counts[3] != 1 {
 		t.Errorf("%v", counts)
 	}
+}
+
+// A stored null or undefined is no version, and no missing field: not for the first version either, with and without the
+// index, which does not tell null and nothing apart.
+func TestNullIsNoVersion(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("contacts")
+	c := testkit.Must(schemaversion.New[contact](coll, steps, nil))
+	first := testkit.Must(schemaversion.New[bson.M](coll, nil, nil))
+	testkit.Insert(t, coll, testkit.D("_id", 1, "schema_version", nil, "home", "1"),
+		testkit.D("_id", 2, "schema_version", bson.Undefined{}, "home", "2"), testkit.D("_id", 3, "home", "3"))
+	before := testkit.Stored[bson.Raw](t, coll)
+	everything := func(int) bson.D { return bson.D{} }
+	for range 2 {
+		testkit.Gives(t, map[int]int64{-1: 2, 1: 1})(c.Status(t.Context()))
+		testkit.Equal(t, 1, testkit.Count(t, coll, c.Filter(everything)))
+		testkit.Equal(t, 1, testkit.Count(t, coll, first.Filter(everything)))
+		if result, err := c.Migrate(t.Context(), 1, nil); err != nil || result.Examined != 2 || result.Skipped != 2 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		if result, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{DryRun: true}); err != nil || result.Done != 1 || result.Skipped != 2 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		for _, id := range []int{1, 2} {
+			err := first.Update(t.Context(), id, bson.M{"$set": bson.M{"name": "x"}})
+			if newer := new(schemaversion.NewerError); !errors.As(err, &newer) {
+				t.Errorf("%d: %v", id, err)
+			}
+		}
+		testkit.OK(t, c.EnsureIndexes(t.Context()))
+	}
+	testkit.Equal(t, before, testkit.Stored[bson.Raw](t, coll))
+	var unknown int
+	for _, err := range c.Find(t.Context(), nil) {
+		if errors.Is(err, mongopatterns.ErrNewer) {
+			unknown++
+		}
+	}
+	testkit.Equal(t, 2, unknown)
+	testkit.Update(t, coll, bson.D{}, testkit.D("$set", testkit.D("schema_version", nil)))
+	testkit.Gives(t, map[int]int64{-1: 3})(c.Status(t.Context()))
 }
 
 func TestPoison(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 )
 
 // A NewerError names a document whose version this program does not know, because it is newer,
-// before the first, or not a version at all. It matches mongopatterns.ErrNewer.
+// before the first, or not a version at all, such as null. It matches mongopatterns.ErrNewer.
 type NewerError struct {
 	ID      bson.RawValue
 	Version bson.RawValue
@@ -195,7 +195,7 @@ func (c *chain) newest() int { return c.first + len(c.up) }
 func (c *chain) version(doc bson.Raw) (n int, ok bool) {
 	v := value.Lookup(doc, c.field)
 	switch v.Type {
-	case 0, bson.TypeNull:
+	case 0:
 		return c.first, true
 	case bson.TypeString, bson.TypeSymbol: // equal to the server
 		// "02" is not a version: filters look for "2".
@@ -227,12 +227,24 @@ func (c *chain) element(version int) (value.Element, error) {
 }
 
 // forms returns all values of the field that mean a version.
-func (c *chain) forms(version int) bson.A {
-	out := bson.A{int32(version), strconv.Itoa(version)}
-	if version == c.first {
-		out = append(out, nil) // matches a missing field
+func forms(version int) bson.A { return bson.A{int32(version), strconv.Itoa(version)} }
+
+// has is the condition on the field of documents with a version. An array is never a version. A missing field is the
+// first, and only null in a list finds it, so the values that null finds too are excluded.
+func (c *chain) has(version int) bson.D {
+	if version != c.first {
+		return append(expr.Op("$in", forms(version)), expr.Element("$not", expr.AnArray))
 	}
-	return out
+	return expr.D("$in", append(forms(version), nil), "$not", expr.Op("$type", bson.A{"array", "null", "undefined"}))
+}
+
+// lacks is the condition on the field of documents with another version or none. It leaves out an array that holds
+// the version.
+func (c *chain) lacks(version int) bson.D {
+	if version != c.first {
+		return expr.Op("$nin", forms(version))
+	}
+	return expr.D("$nin", forms(version), "$exists", true)
 }
 
 // to brings a document to a version. It returns raw itself if that has the version already, in the
