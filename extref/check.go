@@ -52,7 +52,7 @@ type finding struct {
 // one problem for each source, and one if the document is Malformed. A change that is not
 // propagated yet is a problem of the kind Behind. Work.Filter selects sources, so {_id: 123} checks
 // only the copies of that source. Check finds dangling and malformed references only without a
-// filter.
+// filter. It reads one target after the other, so it may miss a document that moves between two meanwhile.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Different: a copy has another value than the source in a followed field, although it has the source's

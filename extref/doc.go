@@ -100,7 +100,8 @@
 // # Concurrency
 //
 // A copy never goes back to an older state. When Update has returned, its change is in the copies,
-// the outbox or the change stream, and is propagated from there at least once. A copy that was
+// the outbox or the change stream, and is propagated from there at least once, also to documents that
+// move between targets meanwhile. A copy that was
 // built before a change and inserted after its propagation is behind until the next change or
 // Repair. To prevent that, build it with [Source.Pin] in the transaction of the insert. Pin writes to
 // the source, so transactions that pin the same source also conflict with each other, and of many at
@@ -157,9 +158,10 @@
 //	Update, other ways    4+n RT    2 writes to the source
 //	  with an outbox      n is 1, and 1 write for it
 //	Propagate             1+n RT    nothing to write: reads no copy, or all if Unversioned
+//	                      +1+n RT   two or more targets; 1 more if Unversioned
 //	                      +1 RT     a batch of documents; 3 more if Unversioned
 //	Drain, Watch          2 RT      an entry, 1 a batch of events; a Propagate for each source,
-//	                                with Watch and 1 for each target with versions
+//	                                with Watch and 1 for each target with versions, and a commit
 //	Delete                2 RT      and 1 for each target but Keep
 //	Check, Repair         scan the targets, or the copies of the sources selected
 //	Adopt                 6 RT      a batch
@@ -194,7 +196,10 @@ package extref
 // Notes for those who change this package.
 //
 //   - The version rises only with a followed field, and a copy is written only by a higher one: propagation is
-//     idempotent, needs neither order nor a transaction, and can be cut off anywhere.
+//     idempotent, needs neither order nor a transaction, and can be cut off anywhere. But a document that moves between
+//     two targets can be in neither when it is read. So the end, and the look of Watch for copies that are not behind,
+//     read all targets in one transaction. A snapshot session needs no commit, but shows what a majority has, which can
+//     be older than the passes.
 //   - Without a version in the copies, values are compared by equalities in the filter, and each batch is a
 //     transaction that first writes to the source, which is more expensive.
 //   - The outbox has one entry a source, not one a change, and an entry is removed only with the mark that the worker

@@ -22,7 +22,8 @@ import (
 
 // Propagate writes the followed fields of a source to all copies that are behind, in batches. It
 // does not write copies that are up to date. It may run again, several times at once, or after it
-// was stopped.
+// was stopped. Documents may move from target to target meanwhile, in transactions: unless one is Failed, Propagate ends when
+// at one moment no copy is behind.
 //
 // Result.Done counts the documents written. A document is Failed and named if it has a malformed
 // value in place of the copy, or if the server refuses to write it; documents of its batch written
@@ -33,6 +34,8 @@ import (
 // Cost: 1 round trip for the source, by its key, and 1 for each target with followed fields, by its index.
 //   - For each batch of copies that differ: 1 to write it, index _id, and 1 to read on, unless it is the last.
 //   - A batch with documents that stay as they are: 1 more.
+//   - With two or more such targets: at the end 1 for each, by its index, and a commit; 1 for the source if some are
+//     Unversioned. If documents have moved meanwhile, all of this once more.
 //   - If the target is Unversioned: 4 to write a batch, commit included, and 2 writes to the source.
 //   - In a transaction: 1 for the source, or with an Unversioned target 2, which write to it, and 1 for each target,
 //     whatever the size of a batch.
@@ -54,25 +57,85 @@ func (r *Source[ID, T]) Propagate(ctx context.Context, id ID, work *mongopattern
 // read reads the source with a key.
 type read func(ctx context.Context, key bson.RawValue) (state, error)
 
-// propagateKey is Propagate of the state that read returns; with nil, of the source's current state.
+// propagateKey is Propagate of the state that read returns; with nil, of the source's current state. It passes over the
+// targets until, at one moment, none has a copy that is behind.
 func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, read read) (
 	result mongopatterns.Result, err error) {
 	ctx, end := txn.Causal(ctx, c.source)
 	defer end()
-	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
 	switch {
 	case read != nil:
-	case txn.Running(ctx) && !w.DryRun && unversioned:
+	case txn.Running(ctx) && !w.DryRun && c.compares():
 		read = c.pin // only versions are a sufficient guard
 	default:
 		read = c.find
 	}
-	s, err := read(ctx, key)
-	if err != nil {
-		return result, err
+	once := w.DryRun || txn.Running(ctx)
+	for {
+		s, err := read(ctx, key)
+		if err != nil {
+			return result, err
+		}
+		result.Remaining = 0 // the last pass counts them
+		err = c.propagate(ctx, s, w, &result)
+		if err != nil || once || result.Failed > 0 {
+			return result, err
+		}
+		missed, err := c.missed(ctx, s, w.Filter)
+		if err != nil || !missed {
+			return result, err
+		}
 	}
-	err = c.propagate(ctx, s, w, &result)
-	return result, err
+}
+
+// missed reports whether a pass has left copies behind, because their documents went from a target that it had not read yet
+// to one that it had. A document that moves in a transaction is in one of them at any moment, and what reads it before
+// the pass writes it cannot commit afterwards. A standalone server has no such transactions.
+func (c *core) missed(ctx context.Context, s state, filter any) (missed bool, err error) {
+	if len(c.following) < 2 {
+		return false, nil
+	}
+	err = c.together(ctx, func(ctx context.Context) error {
+		missed = false
+		now := s
+		if c.compares() {
+			if now, err = c.find(ctx, s.key); err != nil {
+				return err
+			}
+		}
+		newer := differ(c.follow, s.value, now.value) // whoever changed the source also propagates that
+		for _, t := range c.following {
+			if t.Unversioned && newer {
+				continue
+			}
+			err := t.primary.FindOne(ctx, expr.And(t.proper(s.key, t.than("$lt", s)), filter), options.FindOne().SetProjection(idOnly)).Err()
+			if err == nil {
+				missed = true
+				return nil
+			}
+			if !errors.Is(err, mongo.ErrNoDocuments) {
+				return fmt.Errorf("target %s: %w", t.Name, err)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
+		return false, nil
+	}
+	return missed, err
+}
+
+// together runs fn, which reads all targets, at one moment. One target needs no transaction for that.
+func (c *core) together(ctx context.Context, fn func(ctx context.Context) error) error {
+	if len(c.following) < 2 {
+		return fn(ctx)
+	}
+	return txn.Run(ctx, c.source, fn)
+}
+
+// compares reports whether some target has no versions, so that only the source itself shows which state is the newest.
+func (c *core) compares() bool {
+	return slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
 }
 
 // propagate writes a state to the copies that are behind, in batches, or at once in a transaction. In

@@ -45,7 +45,8 @@ func TestPropagateResumes(t *testing.T) {
 			if result.Done != n-10 {
 				t.Errorf("%+v", result)
 			}
-			if touches := 2 * len(cmds.Named("commitTransaction")); cmds.DocumentsWritten() != n-10+touches {
+			// Each transaction touches the source twice, but not the last, which only looks at the targets.
+			if touches := 2 * (len(cmds.Named("commitTransaction")) - 1); cmds.DocumentsWritten() != n-10+touches {
 				t.Errorf("%d written, %d touches", cmds.DocumentsWritten(), touches)
 			}
 			diff(t, []int64{10, 10, 15}, done)

@@ -238,7 +238,11 @@ func (c *core) settle(ctx context.Context, key bson.RawValue) (state, error) {
 		return s, err
 	}
 	for {
-		above, err := c.above(ctx, s)
+		var above int64
+		err := c.together(ctx, func(ctx context.Context) (err error) {
+			above, err = c.above(ctx, s)
+			return err
+		})
 		if err != nil || above <= s.version {
 			return s, err
 		}

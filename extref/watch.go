@@ -74,7 +74,8 @@ type WatchOptions struct {
 //
 // Cost: 1 round trip for each batch of events, a Propagate for each source that changed in it, and 1 write of the
 // token, index _id.
-//   - 1 more for each target with versions, by its index, and with a natural key 1 for each batch.
+//   - 1 more for each target with versions, by its index, and a commit if there are two or more targets. With a natural
+//     key 1 for each batch.
 //   - A change without a higher version: 1 write of the source more, 1 more for each of these targets and 2 for each
 //     with such copies; and as for any change once more, for the event of that write.
 //   - While nothing happens: 1 round trip every MaxAwait, and a write of the token every minute.
