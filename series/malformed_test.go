@@ -211,3 +211,22 @@ func TestTypedByHand(t *testing.T) {
 		}
 	}
 }
+
+// A start of text belongs to no window, so its stored sums count nowhere.
+func TestSumsOfATextStart(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{Values: values})
+	appendMany(t, s, "s", seconds(3)...)
+	testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "start", Value: "2024-03-31"}}}})
+	var none time.Time
+	for _, err := range []error{
+		testkit.ErrorOf(s.Aggregate(t.Context(), "s", none, none)),
+		testkit.Drain(s.AggregateWindows(t.Context(), "s", none, none)),
+		testkit.Drain(s.AggregateBy(t.Context(), "s", none, none, timeseries.Every(time.Hour))),
+		testkit.Drain(s.Range(t.Context(), "s", none, none)),
+		testkit.ErrorOf(s.Latest(t.Context(), "s")),
+	} {
+		testkit.Is(t, err, mongopatterns.ErrMalformed)
+	}
+}
