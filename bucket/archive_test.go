@@ -178,3 +178,29 @@ func across(t testing.TB, coll *mongo.Collection, b, archived *bucket.Buckets[st
 	}
 	return all
 }
+
+// Check names the buckets of a window that share an ID, which EnsureIndexes refuses. Two without an ID are equal, too.
+func TestIDsOfTwoBuckets(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b, err := bucket.New[string, bson.D](coll, timeseries.Every(time.Hour), &bucket.Options{IDField: "id"})
+	must(t, err)
+	bucketOf := func(id, hour int, ids ...any) bson.D {
+		all := bson.A{}
+		for _, id := range ids {
+			all = append(all, bson.D{{Key: "id", Value: id}, {Key: "timestamp", Value: at(hour, 0, 0)}})
+		}
+		return bson.D{{Key: "_id", Value: id}, {Key: "series", Value: "s"}, {Key: "start", Value: at(hour, 0, 0)}, {Key: "measurements", Value: all}, {Key: "count", Value: len(all)}}
+	}
+	testkit.Insert(t, coll, bucketOf(1, 1, "x", "y", nil), bucketOf(2, 1, "x", "z", nil), bucketOf(3, 2, "x"))
+	testkit.Is(t, b.EnsureIndexes(t.Context()), mongopatterns.ErrMalformed)
+	got := map[string]string{}
+	for _, p := range testkit.Collect(t, b.Check(t.Context(), nil)) {
+		got[p.Have.String()] = fmt.Sprint(p.Kind, p.Field, p.ID, p.Detail)
+	}
+	want := `duplicatemeasurements.id{"$numberInt":"2"}2 documents of the window have it, also _id 1`
+	diff(t, map[string]string{`"x"`: want, `null`: want}, got)
+	must(t, second(coll.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: 2}})))
+	must(t, b.EnsureIndexes(t.Context()))
+	mustCheck(t, b)
+}

@@ -131,7 +131,7 @@ func TestCosts(t *testing.T) {
 			Sends: []string{"update"}, Writes: 1, Index: byID, Keys: 2, Docs: 1},
 		{Name: "delete", Call: func(ctx context.Context) error { return b.Delete(ctx, "x", at(4, 4, 0)) },
 			Sends: []string{"update"}, Writes: 1, Keys: 2, Docs: 1},
-		{Name: "check", Call: func(ctx context.Context) error { return testkit.Drain(b.Check(ctx, nil)) }, Sends: []string{"listCollections", "find", "find"}},
+		{Name: "check", Call: func(ctx context.Context) error { return testkit.Drain(b.Check(ctx, nil)) }, Sends: []string{"listCollections", "find", "find", "listIndexes"}},
 	}))
 
 	must(t, second(coll.UpdateMany(t.Context(), bson.D{{Key: "series", Value: "y"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 1}}}})))

@@ -43,21 +43,30 @@ func (b *Buckets[ID, M]) measured() (paths []string) {
 //     is not the window's. Repair computes it again.
 //   - OutsideWindow: a measurement whose time is outside the bucket's window or not a date, so that a
 //     read of its range misses it. Delete and append it, or adopt it again.
-//   - Duplicate: an ID that a bucket holds twice.
-//   - Malformed: a start that is not a date or does not begin a window (reads miss the document), or an
-//     ArrayField that is not an array. A Malformed problem without an ID names a SeriesField, or a Field
+//   - Duplicate: an ID that a bucket holds twice, or that two buckets of a window hold (Detail names the other), as
+//     in an archive or before EnsureIndexes.
+//   - Malformed: a start that is not a date (a read that meets the bucket returns ErrMalformed, but a range with
+//     a limit misses it) or does not begin a window (reads miss the bucket), or an ArrayField that is not an
+//     array. A Malformed problem without an ID names a SeriesField, or a Field
 //     of a Value, that no bucket has. Either its name is misspelt, or the data does not exist yet. Check
 //     finds it only without Work.Filter.
 //
 // Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch; scans the collection
 // by _id.
+//   - With IDField: 1 more. If the unique index is missing, the server then also groups all IDs.
 func (b *Buckets[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "bucket.Check")
-	return fault.Seq("bucket.Check", b.core.frame.Problems(ctx, work, b.core.scan(), b.core.audit, b.measured()...))
+	c := b.core
+	found := c.frame.Problems(ctx, work, c.scan(), c.audit, b.measured()...)
+	if c.opts.IDField != "" {
+		found = maintain.Chain(found, c.frame.Shared(ctx, work, c.uniqueIDs(), c.opts.ArrayField, c.opts.IDField))
+	}
+	return fault.Seq("bucket.Check", found)
 }
 
 // Repair computes again the aggregates that Check finds wrong, in one write for each bucket, so that no
-// append at the same time is lost or counted twice. Remaining counts the problems that it cannot solve.
+// append at the same time is lost or counted twice. Remaining counts the problems that it cannot solve, without
+// the IDs that two buckets hold.
 //
 // Cost: that of Check, and 1 round trip for each batch with wrong buckets, index _id.
 func (b *Buckets[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
