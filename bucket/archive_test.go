@@ -179,6 +179,35 @@ func across(t testing.TB, coll *mongo.Collection, b, archived *bucket.Buckets[st
 	return all
 }
 
+// A measurement that is sent again after its window was archived is not in the archive twice.
+func TestArchiveHoldsAnIDOnce(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, archive := db.Collection("c"), db.Collection("archive")
+	o := full()
+	o.MaxCount = 2
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
+	old := newBuckets[string, event](t, archive, timeseries.Every(time.Hour), o)
+	for i, all := range [][]string{{"a", "b", "c"}, {"a", "c", "d"}, {"d"}, {"e"}} {
+		for _, series := range []string{"s", "t"} {
+			for _, id := range all {
+				mustAppend(t, b, series, event{ID: id, Timestamp: at(1, int(id[0]-'a'), 0), V: 10})
+			}
+		}
+		_, err := b.Archive(t.Context(), at(2, 0, 0), archive, nil)
+		must(t, err)
+		mustCheck(t, old)
+		diff(t, 0, testkit.Count(t, coll, bson.D{}))
+		stats, err := old.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+		must(t, err)
+		want := int64([]int{3, 4, 4, 5}[i])
+		if stats.Count != want || stats.Values["v"].Sum.Float64() != float64(10*want) {
+			t.Errorf("%d: %+v", i, stats)
+		}
+		diff(t, int(want), len(testkit.Collect(t, old.Range(t.Context(), "t", at(1, 0, 0), at(2, 0, 0)))))
+	}
+}
+
 // Check names the buckets of a window that share an ID, which EnsureIndexes refuses. Two without an ID are equal, too.
 func TestIDsOfTwoBuckets(t *testing.T) {
 	t.Parallel()
