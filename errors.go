@@ -20,7 +20,8 @@ var (
 	ErrConflict = fault.ErrConflict
 	// ErrMalformed: a stored document does not have the form that the package writes, or your type cannot decode it:
 	// read such documents as bson.Raw, or with a type that takes all values. The call does not change it. If the
-	// package has a Check, it lists those of another form.
+	// package has a Check, it lists those of another form. From EnsureIndexes: several documents have a key that its
+	// unique index allows once, and the error has the key.
 	ErrMalformed = fault.ErrMalformed
 	// ErrIndexConflict: an index with the same keys or name exists with other options, or is hidden. No index was
 	// created or dropped.

@@ -178,3 +178,58 @@ func across(t testing.TB, coll *mongo.Collection, b, archived *bucket.Buckets[st
 	}
 	return all
 }
+
+// A measurement that is sent again after its window was archived is not in the archive twice.
+func TestArchiveHoldsAnIDOnce(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, archive := db.Collection("c"), db.Collection("archive")
+	o := full()
+	o.MaxCount = 2
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
+	old := newBuckets[string, event](t, archive, timeseries.Every(time.Hour), o)
+	for i, all := range [][]string{{"a", "b", "c"}, {"a", "c", "d"}, {"d"}, {"e"}} {
+		for _, series := range []string{"s", "t"} {
+			for _, id := range all {
+				mustAppend(t, b, series, event{ID: id, Timestamp: at(1, int(id[0]-'a'), 0), V: 10})
+			}
+		}
+		_, err := b.Archive(t.Context(), at(2, 0, 0), archive, nil)
+		must(t, err)
+		mustCheck(t, old)
+		diff(t, 0, testkit.Count(t, coll, bson.D{}))
+		stats, err := old.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+		must(t, err)
+		want := int64([]int{3, 4, 4, 5}[i])
+		if stats.Count != want || stats.Values["v"].Sum.Float64() != float64(10*want) {
+			t.Errorf("%d: %+v", i, stats)
+		}
+		diff(t, int(want), len(testkit.Collect(t, old.Range(t.Context(), "t", at(1, 0, 0), at(2, 0, 0)))))
+	}
+}
+
+// Check names the buckets of a window that share an ID, which EnsureIndexes refuses. Two without an ID are equal, too.
+func TestIDsOfTwoBuckets(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b, err := bucket.New[string, bson.D](coll, timeseries.Every(time.Hour), &bucket.Options{IDField: "id"})
+	must(t, err)
+	bucketOf := func(id, hour int, ids ...any) bson.D {
+		all := bson.A{}
+		for _, id := range ids {
+			all = append(all, bson.D{{Key: "id", Value: id}, {Key: "timestamp", Value: at(hour, 0, 0)}})
+		}
+		return bson.D{{Key: "_id", Value: id}, {Key: "series", Value: "s"}, {Key: "start", Value: at(hour, 0, 0)}, {Key: "measurements", Value: all}, {Key: "count", Value: len(all)}}
+	}
+	testkit.Insert(t, coll, bucketOf(1, 1, "x", "y", nil), bucketOf(2, 1, "x", "z", nil), bucketOf(3, 2, "x"))
+	testkit.Is(t, b.EnsureIndexes(t.Context()), mongopatterns.ErrMalformed)
+	got := map[string]string{}
+	for _, p := range testkit.Collect(t, b.Check(t.Context(), nil)) {
+		got[p.Have.String()] = fmt.Sprint(p.Kind, p.Field, p.ID, p.Detail)
+	}
+	want := `duplicatemeasurements.id{"$numberInt":"2"}2 documents of the window have it, also _id 1`
+	diff(t, map[string]string{`"x"`: want, `null`: want}, got)
+	must(t, second(coll.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: 2}})))
+	must(t, b.EnsureIndexes(t.Context()))
+	mustCheck(t, b)
+}

@@ -82,16 +82,22 @@ func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	c := b.core
 	models := []mongo.IndexModel{{Keys: c.frame.Keys()}}
 	if c.opts.IDField != "" {
-		holds := expr.D(c.idPath(), expr.Op("$exists", true))
-		models = append(models, mongo.IndexModel{Keys: append(c.frame.Keys(), expr.Element(c.idPath(), 1)),
-			Options: options.Index().SetUnique(true).SetPartialFilterExpression(holds)})
+		models = append(models, c.uniqueIDs())
 	}
 	return map[string][]mongo.IndexModel{c.frame.Coll.Name(): models}
 }
 
+// uniqueIDs is the index that refuses an ID in two buckets of a window.
+func (c *arrays) uniqueIDs() mongo.IndexModel {
+	holds := expr.D(c.idPath(), expr.Op("$exists", true))
+	return mongo.IndexModel{Keys: append(c.frame.Keys(), expr.Element(c.idPath(), 1)),
+		Options: options.Index().SetUnique(true).SetPartialFilterExpression(holds)}
+}
+
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
-// other options, it returns ErrIndexConflict. It returns ErrInvalid if the collection has a default
-// collation, which could treat different series as equal.
+// other options, it returns ErrIndexConflict. If documents break a unique one, it returns ErrMalformed, and
+// Check lists them as Duplicate. It returns ErrInvalid if the collection has a default collation, which could
+// treat different series as equal.
 //
 // Cost: 2 round trips, 3 if an index is missing.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.

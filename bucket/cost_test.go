@@ -131,7 +131,7 @@ func TestCosts(t *testing.T) {
 			Sends: []string{"update"}, Writes: 1, Index: byID, Keys: 2, Docs: 1},
 		{Name: "delete", Call: func(ctx context.Context) error { return b.Delete(ctx, "x", at(4, 4, 0)) },
 			Sends: []string{"update"}, Writes: 1, Keys: 2, Docs: 1},
-		{Name: "check", Call: func(ctx context.Context) error { return testkit.Drain(b.Check(ctx, nil)) }, Sends: []string{"listCollections", "find", "find"}},
+		{Name: "check", Call: func(ctx context.Context) error { return testkit.Drain(b.Check(ctx, nil)) }, Sends: []string{"listCollections", "find", "find", "listIndexes"}},
 	}))
 
 	must(t, second(coll.UpdateMany(t.Context(), bson.D{{Key: "series", Value: "y"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 1}}}})))
@@ -156,7 +156,13 @@ func TestCosts(t *testing.T) {
 		}, Sends: one, Writes: 1},
 		{Name: "archive what is there", Call: func(ctx context.Context) error {
 			return second(b.Archive(ctx, at(3, 0, 0), archive, &mongopatterns.Work{Filter: of("x")}))
-		}, Sends: slices.Concat([]string{"listCollections", "find"}, batch), Writes: 2, Explain: 3, Index: "_id_", Keys: 2, Docs: 1},
+		}, Sends: slices.Concat([]string{"listCollections", "find"}, batch), Writes: 2, Explain: 3, Index: "_id_", Keys: 3, Docs: 2},
+		{Name: "late again", Call: func(ctx context.Context) error {
+			return second(b.Append(ctx, "x", event{ID: "late", Timestamp: at(1, 0, 0)}))
+		}, Sends: one, Writes: 1},
+		{Name: "archive what is there twice", Call: func(ctx context.Context) error {
+			return second(b.Archive(ctx, at(3, 0, 0), archive, &mongopatterns.Work{Filter: of("x")}))
+		}, Sends: slices.Concat([]string{"listCollections", "find"}, slices.Insert(slices.Clone(batch), 2, "aggregate")), Writes: 2},
 		{Name: "archive all series", Call: func(ctx context.Context) error { return second(b.Archive(ctx, at(4, 0, 0), archive, nil)) },
 			Sends: slices.Concat([]string{"listCollections", "find"}, batch), Writes: 12, Explain: 1, Index: "start_1", Keys: 7, Docs: 6},
 		{Name: "adopt", Call: func(ctx context.Context) error {

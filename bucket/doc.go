@@ -79,7 +79,8 @@
 // # Failures
 //
 // With Options.IDField an append can be repeated, because a measurement whose ID is already stored in
-// its window is not stored again. Without IDField, repeating an append whose answer was lost may store
+// its window is not stored again. After Archive has moved the window it is, and the next Archive leaves it
+// out. Without IDField, repeating an append whose answer was lost may store
 // its measurements twice. Replace can be repeated. A repeated Delete returns
 // [mongopatterns.ErrNotFound], or deletes a second measurement of the same time.
 //

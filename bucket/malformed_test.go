@@ -1,6 +1,8 @@
 package bucket_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -135,4 +137,37 @@ func TestTimeInAnArray(t *testing.T) {
 	testkit.Is(t, b.Delete(t.Context(), 1, at(10, 0, 0)), mongopatterns.ErrNotFound)
 	testkit.Is(t, b.Replace(t.Context(), 1, reading{at(10, 0, 0), 2}), mongopatterns.ErrNotFound)
 	testkit.Same(t, "document", stored, testkit.Stored[bson.Raw](t, coll))
+}
+
+// A bucket of another program whose start is text belongs to no window: whatever meets it says so.
+func TestStartOfText(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	b := newBuckets[int, bson.D](t, coll, timeseries.Days(nil), &bucket.Options{})
+	bucketOf := func(series int, start any) bson.D {
+		return bson.D{{Key: "series", Value: series}, {Key: "start", Value: start}, {Key: "count", Value: 1},
+			{Key: "measurements", Value: bson.A{bson.D{{Key: "timestamp", Value: at(1, 0, 0)}}}}}
+	}
+	testkit.Insert(t, coll, bucketOf(1, day), bucketOf(1, "2019-01-31"), bucketOf(2, "2019-01-31"))
+	var none time.Time
+	for _, series := range []int{1, 2} {
+		for what, err := range map[string]error{
+			"Range":            testkit.Drain(b.Range(t.Context(), series, none, none)),
+			"Aggregate":        second(b.Aggregate(t.Context(), series, none, none)),
+			"AggregateWindows": testkit.Drain(b.AggregateWindows(t.Context(), series, none, none)),
+		} {
+			if !errors.Is(err, mongopatterns.ErrMalformed) || !strings.HasSuffix(err.Error(), `start is "2019-01-31", not a date`) {
+				t.Errorf("%s of %d: %v", what, series, err)
+			}
+		}
+		// A limit is a date, and no text lies beside it.
+		stats, err := b.Aggregate(t.Context(), series, day, none)
+		must(t, err)
+		diff(t, int64(2-series), stats.Count)
+		diff(t, 2-series, len(testkit.Collect(t, b.Range(t.Context(), series, day, none))))
+	}
+	must(t, second(b.Latest(t.Context(), 1))) // it reads the newest window
+	testkit.Is(t, second(b.Latest(t.Context(), 2)), mongopatterns.ErrMalformed)
+	testkit.Is(t, aborted(t, db, func(ctx context.Context) error { return second(b.Latest(ctx, 2)) })(t.Context()), mongopatterns.ErrMalformed)
 }

@@ -38,7 +38,7 @@ type Options struct {
 	// time.Time is refused. Default "timestamp".
 	TimeField string
 	// IDField is the path, inside a measurement, of an ID by which a repeated measurement is recognized. An
-	// ID is stored only once in a window of a series. It may be the TimeField, if a series has at most one
+	// ID is stored only once in a window of a series, until Archive moves the window. It may be the TimeField, if a series has at most one
 	// measurement at a time, such as one each minute. If it is set, every measurement needs an ID other than
 	// "" and the zero ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
 	IDField string

@@ -52,17 +52,41 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 	if _, err := b.core.frame.SeriesOf(series); err != nil {
 		return m, err
 	}
+	c := b.core
 	var doc bson.Raw
 	if txn.Running(ctx) { // a router refuses the $lookup of the pipeline in one
-		doc, err = b.core.latest(ctx, series)
+		doc, err = c.latest(ctx, series)
 	} else {
-		doc, err = windows.First(pipe(ctx, b.core.frame.Coll, b.LatestPipeline(series)))
+		doc, err = c.newest(ctx, series)
 	}
 	if err != nil {
 		return m, err
 	}
-	err = b.core.frame.Codec.Decode(doc, &m)
+	err = c.frame.Codec.Decode(doc, &m)
 	return m, err
+}
+
+// newest returns the result of LatestPipeline, if the start of its window is a date.
+//
+// Cost: 1 round trip.
+func (c *arrays) newest(ctx context.Context, series any) (bson.Raw, error) {
+	doc, err := windows.First(pipe(ctx, c.frame.Coll, c.latestPipeline(series, c.named("~m", "$b.m"))))
+	if err == nil {
+		err = c.frame.CheckStart(doc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, ok := doc.Lookup("~m").DocumentOK()
+	if !ok {
+		err = fault.Of(doc.Lookup("_id"), fault.Malformed("a measurement is %s, not a document", value.Text(doc.Lookup("~m"))))
+	}
+	return m, err
+}
+
+// named is an expression for what CheckStart reads of a bucket, with further elements.
+func (c *arrays) named(pairs ...any) bson.D {
+	return append(expr.D("_id", "$_id", c.frame.StartField, expr.Field(c.frame.StartField)), expr.D(pairs...)...)
 }
 
 // latest returns the result of LatestPipeline by plain finds.
@@ -73,6 +97,9 @@ func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error)
 	newest, err := windows.First(cursor.Find(ctx, c.frame.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
 		options.Find().SetSort(expr.D(c.frame.StartField, -1)).SetLimit(1).SetProjection(expr.D(c.frame.StartField, 1))))
 	if err != nil {
+		return nil, err
+	}
+	if err := c.frame.CheckStart(newest); err != nil {
 		return nil, err
 	}
 	start := value.Lookup(newest, c.frame.StartField)
@@ -102,8 +129,12 @@ func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error)
 // LatestPipeline returns the pipeline of Latest. Its result is the measurement as a document, or nothing if
 // the series is empty.
 func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
+	return b.core.latestPipeline(series, "$b.m")
+}
+
+// latestPipeline has as its result an expression over the newest bucket with the measurement in b.m.
+func (c *arrays) latestPipeline(series, result any) mongo.Pipeline {
 	// The newest bucket that is not empty names the window; the measurement can be in any bucket of it.
-	c := b.core
 	all := c.frame.RangeFilter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
 		expr.Op("$match", append(all, expr.Element(c.opts.CountField, expr.Op("$gt", 0)))),
@@ -118,7 +149,7 @@ func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 				expr.Op("$limit", 1),
 			})),
 		expr.Op("$unwind", "$b"),
-		expr.Op("$replaceWith", "$b.m"),
+		expr.Op("$replaceWith", result),
 	}
 }
 
@@ -271,8 +302,15 @@ func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) 
 	}
 	return func(yield func(timeseries.WindowStats, error) bool) {
 		for doc, err := range pipe(ctx, c.frame.Coll, pipeline) {
+			if undated, ok := doc.Lookup("undated").DocumentOK(); ok {
+				err = c.frame.CheckStart(undated)
+			}
+			if err != nil {
+				yield(timeseries.WindowStats{}, err)
+				return
+			}
 			ms, _ := doc.Lookup("_id").DateTimeOK()
-			if !yield(timeseries.WindowStats{Start: time.UnixMilli(ms).UTC(), Stats: c.stats(doc)}, err) {
+			if !yield(timeseries.WindowStats{Start: time.UnixMilli(ms).UTC(), Stats: c.stats(doc)}, nil) {
 				return
 			}
 		}
@@ -280,7 +318,8 @@ func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) 
 }
 
 // AggregatePipeline returns the pipeline of Aggregate. Its result is one document {count, v0_sum, v0_min,
-// …}, where the numbers are indexes of Options.Values, or nothing if no bucket matches.
+// …}, where the numbers are indexes of Options.Values, or nothing if no bucket matches. If the start of a bucket is
+// not a date, undated has its _id and start, and the numbers do not count for Aggregate.
 func (b *Buckets[ID, M]) AggregatePipeline(series ID, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.total))
 }
@@ -289,7 +328,8 @@ func (b *Buckets[ID, M]) AggregatePipeline(series ID, from, to time.Time) mongo.
 // AggregatePipeline for each window, with the window's start as _id.
 func (b *Buckets[ID, M]) AggregateWindowsPipeline(series ID, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.totals),
-		expr.Op("$match", expr.D("count", expr.Op("$gt", 0))), expr.Op("$sort", expr.D("_id", 1)))
+		expr.Op("$match", expr.Op("$or", bson.A{expr.D("count", expr.Op("$gt", 0)), expr.D("undated", expr.Op("$ne", nil))})),
+		expr.Op("$sort", expr.D("_id", 1)))
 }
 
 // partials are stages that give the aggregates of each bucket at their paths, over its measurements in the
@@ -360,7 +400,8 @@ func (c *arrays) derive() {
 		add(name+"squares", v.Squares, "$sum", expr.Op("$multiply", allDigits(n), allDigits(n)), v.Field)
 		add(name+"count", v.Count, "$sum", 1, v.Field)
 	}
-	recut, total := bson.D{}, expr.D("_id", nil)
+	dated := expr.IsType(expr.Field(c.frame.StartField), "date")
+	recut, total := bson.D{}, expr.D("_id", nil, "undated", expr.Op("$max", expr.Cond(dated, nil, c.named())))
 	for _, d := range c.derived {
 		field := expr.Field(d.path)
 		recut = append(recut, expr.Element(d.path, expr.Cond(expr.Op("$eq", "$~cut", nil), field, d.of("$~cut"))))

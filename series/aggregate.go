@@ -2,6 +2,7 @@ package series
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"math"
 	"time"
@@ -150,6 +151,11 @@ func (c *core) summed(ctx context.Context, series any, from, to time.Time) iter.
 	opts := options.Find().SetSort(expr.D(c.frame.StartField, 1)).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
 		for doc, err := range cursor.Find(ctx, c.frame.Coll, c.frame.RangeFilter(series, from, to), opts) {
+			if err == nil {
+				if undated := c.frame.CheckStart(doc); undated != nil { // Range finds its blocks damaged
+					err = fmt.Errorf("%w: %w", ErrDamaged, undated)
+				}
+			}
 			if err != nil {
 				yield(part{}, err)
 				return

@@ -39,7 +39,7 @@ func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) 
 //
 // With BatchField the same items can be given again with the same Work, because a block of the same
 // measurements in the same order is not stored again. This holds for at least ten minutes, after which
-// Compact, Replace or Delete removes the ID of the block. Without BatchField give only what is not stored.
+// Compact, Replace or Delete removes the ID of the block, and Archive takes it away. Without BatchField give only what is not stored.
 // Unknown measurements may then be stored twice.
 //
 // Cost: 1 round trip for each batch, and 1 document written for each document in it, index _id.

@@ -20,6 +20,9 @@ import (
 // does not exist. A document with an empty timestamp in a top-level field, which the server would replace, stays and is
 // Failed.
 //
+// A batch that is repeated after its window was archived is stored again, also with BatchField, and the next Archive
+// moves it too. So choose a before behind every retry. Check of target with BatchField finds such batches.
+//
 // To index and read target, make a second Series with the same options but without BatchField.
 //
 // Cost: 2 round trips, and for each batch 5, commit included, and 2 writes for each document.

@@ -54,16 +54,23 @@ func (s *Series[ID, M]) measured() (paths []string) {
 //   - WrongField: a count, sum or other derived field with a wrong value. Repair computes it again.
 //   - OutsideWindow: a measurement whose time is outside the document's window, so that a read of its range
 //     misses it. Delete and append it, or adopt it again.
-//   - Malformed: a start that is not a date or does not begin a window, so that reads miss the document. A
+//   - Duplicate: an ID of a batch that two documents of a window hold (Detail names the other), as in an archive.
+//     Check looks for it with Options.BatchField.
+//   - Malformed: a start that is not a date or does not begin a window. Reads miss the document, or return ErrMalformed. A
 //     Malformed problem without an ID names a SeriesField, or the Min or Max of a Value, that no document has.
 //     Either the name is misspelt, or the data does not exist yet. Check finds it only without Work.Filter.
 //
 // Cost: 2 round trips, and 1 for each batch of 100 documents; scans the collection by _id.
 //   - If M is not a struct: 1 for each of Values.
+//   - With BatchField: 1 more. If the unique index is missing, the server then also groups the IDs of batches.
 func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "series.Check")
 	c := s.core
-	return fault.Seq("series.Check", c.frame.Problems(ctx, work, maintain.Scan{BatchSize: transfer.WholeBatch}, c.audit, s.measured()...))
+	found := c.frame.Problems(ctx, work, maintain.Scan{BatchSize: transfer.WholeBatch}, c.audit, s.measured()...)
+	if c.opts.BatchField != "" {
+		found = maintain.Chain(found, c.frame.Shared(ctx, work, c.uniqueBatches(), c.opts.BatchField, "id"))
+	}
+	return fault.Seq("series.Check", found)
 }
 
 // Repair computes again the fields that Check finds wrong, and writes each document in one write. A

@@ -211,3 +211,42 @@ func TestTypedByHand(t *testing.T) {
 		}
 	}
 }
+
+// A start of text belongs to no window, so its stored sums count nowhere.
+func TestSumsOfATextStart(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{Values: values})
+	appendMany(t, s, "s", seconds(3)...)
+	testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "start", Value: "2024-03-31"}}}})
+	var none time.Time
+	for _, err := range []error{
+		testkit.ErrorOf(s.Aggregate(t.Context(), "s", none, none)),
+		testkit.Drain(s.AggregateWindows(t.Context(), "s", none, none)),
+		testkit.Drain(s.AggregateBy(t.Context(), "s", none, none, timeseries.Every(time.Hour))),
+		testkit.Drain(s.Range(t.Context(), "s", none, none)),
+		testkit.ErrorOf(s.Latest(t.Context(), "s")),
+	} {
+		testkit.Is(t, err, mongopatterns.ErrMalformed)
+	}
+}
+
+// An archive can hold a batch twice: Check names the documents, and EnsureIndexes refuses them.
+func TestBatchInTwoDocuments(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, archive := db.Collection("c"), db.Collection("archive")
+	o := &series.Options{BatchField: "batches"}
+	s := open[string, event](t, coll, timeseries.Days(nil), o)
+	for range 2 {
+		appendMany(t, s, "s", seconds(3)...)
+		testkit.Done(t, 1)(s.Archive(t.Context(), day.AddDate(0, 0, 1), archive, nil))
+	}
+	old, err := series.New[string, event](archive, timeseries.Days(nil), o)
+	testkit.OK(t, err)
+	testkit.Is(t, old.EnsureIndexes(t.Context()), mongopatterns.ErrMalformed)
+	found := testkit.Collect(t, old.Check(t.Context(), nil))
+	if len(found) != 1 || found[0].Kind != mongopatterns.Duplicate || found[0].Field != "batches.id" || found[0].Have.Type != bson.TypeInt64 {
+		t.Error(found)
+	}
+}

@@ -101,22 +101,28 @@ func (s *Series[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
 	models := []mongo.IndexModel{{Keys: c.frame.Keys()}}
 	if c.opts.BatchField != "" {
-		field := c.batchIDPath()
-		models = append(models, mongo.IndexModel{
-			Keys: append(c.frame.Keys(), expr.Element(field, 1)),
-			Options: options.Index().SetUnique(true).
-				SetPartialFilterExpression(expr.D(field, expr.Op("$exists", true))),
-		})
+		models = append(models, c.uniqueBatches())
 	}
 	return map[string][]mongo.IndexModel{c.frame.Coll.Name(): models}
+}
+
+// uniqueBatches is the index that refuses a batch in two documents of a window.
+func (c *core) uniqueBatches() mongo.IndexModel {
+	field := c.batchIDPath()
+	return mongo.IndexModel{
+		Keys: append(c.frame.Keys(), expr.Element(field, 1)),
+		Options: options.Index().SetUnique(true).
+			SetPartialFilterExpression(expr.D(field, expr.Op("$exists", true))),
+	}
 }
 
 // batchIDPath is the path of the IDs of batches.
 func (c *core) batchIDPath() string { return c.opts.BatchField + ".id" }
 
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
-// other options, it returns ErrIndexConflict. It returns ErrInvalid if the collection has a default
-// collation, which could treat different series as equal.
+// other options, it returns ErrIndexConflict. If documents break a unique one, it returns ErrMalformed, and
+// Check lists them as Duplicate. It returns ErrInvalid if the collection has a default collation, which could
+// treat different series as equal.
 //
 // Cost: 2 round trips, 3 if an index is missing.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.

@@ -49,8 +49,8 @@ func (g *grid) arrive(_ context.Context, _ *scoped.Collection, docs []bson.Raw) 
 // checkWritable refuses a document whose place cannot be told, such as one with its start in an array, which the filter of
 // Archive meets, and what checkNames refuses.
 func (g *grid) checkWritable(doc bson.Raw) error {
-	if start := value.Lookup(doc, g.frame.StartField); start.Type != bson.TypeDateTime {
-		return fmt.Errorf("%w: %s is %s, not a date", fault.ErrMalformed, g.frame.StartField, value.Text(start))
+	if err := g.frame.CheckStart(doc); err != nil {
+		return err
 	}
 	return g.checkNames(doc)
 }

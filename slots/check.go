@@ -20,15 +20,22 @@ import (
 //
 // It yields these kinds of package mongopatterns:
 //   - WrongField: an end that is not the window's. Repair sets it.
-//   - Malformed: a start that is not a date or does not begin a window, so that reads miss the
-//     document. Adopt converts times that are stored as strings. A Malformed problem without an ID
+//   - Duplicate: a window with two documents, whose slots can contradict each other. Detail names the other
+//     document. It is possible only before EnsureIndexes.
+//   - Malformed: a start that is not a date or does not begin a window. Reads miss the document, or return
+//     ErrMalformed. Adopt converts times that are stored as strings. A Malformed problem without an ID
 //     names a SeriesField or DataField that no document has. Either its name is misspelt, or the data
 //     does not exist yet. Check finds it only without Work.Filter.
 //
-// Cost: 3 round trips, and 1 for each batch; scans the collection by _id.
+// Cost: 4 round trips, and 1 for each batch; scans the collection by _id. Without the unique index the server also
+// groups the documents by window.
 func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "slots.Check")
-	return fault.Seq("slots.Check", s.core.frame.Problems(ctx, work, s.core.scan(), s.core.audit, s.core.data))
+	g := s.core
+	return fault.Seq("slots.Check", maintain.Chain(
+		g.frame.Problems(ctx, work, g.scan(), g.audit, g.data),
+		g.frame.Shared(ctx, work, g.unique(), "", ""),
+	))
 }
 
 // Repair sets wrong ends. Remaining counts the documents with a bad start.

@@ -55,7 +55,7 @@ func TestSlotCosts(t *testing.T) {
 		{Name: "delete", Call: func(ctx context.Context) error { return s.Delete(ctx, "s", at(24*3+1, 0, 0)) },
 			Sends: update, Writes: 1, Index: base, Keys: 1, Docs: 1},
 		{Name: "latest after an empty one", Call: func(ctx context.Context) error { return second(s.Latest(ctx, "s")) }, Sends: []string{"find", "find"}},
-		{Name: "check", Call: func(ctx context.Context) error { return testkit.Drain(s.Check(ctx, nil)) }, Sends: []string{"listCollections", "find", "find", "find"}},
+		{Name: "check", Call: func(ctx context.Context) error { return testkit.Drain(s.Check(ctx, nil)) }, Sends: []string{"listCollections", "find", "find", "find", "listIndexes"}},
 		{Name: "repair of nothing", Call: func(ctx context.Context) error { return second(s.Repair(ctx, nil)) }, Sends: []string{"listCollections", "find"}},
 		{Name: "archive", Call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
 			Sends: move, Writes: 4},

@@ -50,7 +50,7 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	return codec.DecodeValue[M](g.frame.Codec, v)
 }
 
-// misfiled returns the error NoDate if starts of the series are strings, which no range of dates finds,
+// misfiled returns the error of CheckStart if starts of the series are strings, which no range of dates finds,
 // otherwise ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	filter := expr.D(g.frame.SeriesField, value.Equal(series), g.frame.StartField, expr.Op("$type", "string"))
@@ -58,7 +58,7 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	if err != nil {
 		return err
 	}
-	return g.frame.NoDate(doc)
+	return g.frame.CheckStart(doc)
 }
 
 // Range returns the slots of series that begin at or after from and before to, in order. A zero time sets
@@ -179,8 +179,8 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 		if err != nil {
 			return slot, err
 		}
-		if value.Lookup(newest, g.frame.StartField).Type != bson.TypeDateTime {
-			return slot, g.frame.NoDate(newest)
+		if err := g.frame.CheckStart(newest); err != nil {
+			return slot, err
 		}
 		if all, _ := g.entries(newest); len(all) > 0 {
 			last := slices.MaxFunc(all, func(a, b windows.Entry) int { return cmp.Compare(a.Time, b.Time) })

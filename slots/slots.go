@@ -123,13 +123,18 @@ func checkLevels(levels []time.Duration) error {
 
 // Indexes returns the index Slots uses besides _id, the unique {series: 1, start: 1}.
 func (s *Slots[ID, M]) Indexes() map[string][]mongo.IndexModel {
-	unique := mongo.IndexModel{Keys: s.core.frame.Keys(), Options: options.Index().SetUnique(true)}
-	return map[string][]mongo.IndexModel{s.core.frame.Coll.Name(): {unique}}
+	return map[string][]mongo.IndexModel{s.core.frame.Coll.Name(): {s.core.unique()}}
+}
+
+// unique is the index that refuses a second document of a window.
+func (g *grid) unique() mongo.IndexModel {
+	return mongo.IndexModel{Keys: g.frame.Keys(), Options: options.Index().SetUnique(true)}
 }
 
 // EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
-// other options, it returns ErrIndexConflict. It returns ErrInvalid if the collection has a default
-// collation, which could treat different series as equal.
+// other options, it returns ErrIndexConflict. If a window has two documents, it returns ErrMalformed, and
+// Check lists them as Duplicate. It returns ErrInvalid if the collection has a default collation, which could
+// treat different series as equal.
 //
 // Cost: 2 round trips, 3 if an index is missing.
 //   - If New got types of yours and no Registry, 1 more: the client must encode them alike.

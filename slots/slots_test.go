@@ -483,3 +483,21 @@ func TestPathOfNoSlot(t *testing.T) {
 		}
 	}
 }
+
+// Check names a window with two documents, which EnsureIndexes refuses.
+func TestWindowOfTwoDocuments(t *testing.T) {
+	coll := fresh(t)
+	s, err := slots.New[string, int](coll, timeseries.Days(nil), nil)
+	testkit.OK(t, err)
+	for i, of := range []any{"s", "s", "t"} {
+		testkit.Insert(t, coll, bson.D{{Key: "_id", Value: i}, {Key: "series", Value: of}, {Key: "start", Value: day}, {Key: "data", Value: bson.D{}}})
+	}
+	testkit.Is(t, s.EnsureIndexes(t.Context()), mongopatterns.ErrMalformed)
+	found := testkit.Collect(t, s.Check(t.Context(), nil))
+	if len(found) != 1 || found[0].Kind != mongopatterns.Duplicate || found[0].ID.Int32() != 1 || found[0].Field != "start" || !found[0].Have.Time().Equal(day) {
+		t.Error(found)
+	}
+	testkit.OK(t, testkit.ErrorOf(coll.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: 1}})))
+	testkit.OK(t, s.EnsureIndexes(t.Context()))
+	testkit.Healthy(t, s)
+}

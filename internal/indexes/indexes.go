@@ -33,7 +33,7 @@ func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mong
 
 // Ensure creates the models that the collection does not have yet. An index with the same keys and options
 // counts, whatever its name is. If one differs or is hidden, Ensure returns an error that wraps ErrIndexConflict,
-// and creates and drops nothing.
+// and creates and drops nothing. If documents break a unique one, the error wraps ErrMalformed.
 //
 // Cost: 1 round trip, 2 if an index is missing.
 func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexModel) error {
@@ -65,7 +65,7 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 // find reports whether an index exists. It returns an error if one is in its way.
 func find(coll *mongo.Collection, existing []spec, want spec) (bool, error) {
 	for _, have := range existing {
-		same := bytes.Equal(have.Key, want.Key) && have.sameOptions(want)
+		same := have.same(want)
 		switch {
 		case same && have.Hidden:
 			return false, hidden(coll, have)
@@ -112,7 +112,23 @@ func createError(coll *mongo.Collection, err error) error {
 	if fault.HasCode(err, indexOptionsConflict, indexKeySpecsConflict) {
 		return fmt.Errorf("%w: %s: %w", fault.ErrIndexConflict, coll.Name(), &shortened{err})
 	}
-	return fmt.Errorf("create indexes: %w", err)
+	err = fmt.Errorf("create indexes: %w", err)
+	if mongo.IsDuplicateKeyError(err) {
+		err = fmt.Errorf("%w: %s: several documents have the key below, and the index allows it once: %w", fault.ErrMalformed, coll.Name(), err)
+	}
+	return err
+}
+
+// Has reports whether the collection has a model, hidden or not.
+//
+// Cost: 1 round trip.
+func Has(ctx context.Context, coll *mongo.Collection, model mongo.IndexModel) (bool, error) {
+	want, err := describe(model)
+	if err != nil {
+		return false, err
+	}
+	existing, err := list(ctx, coll)
+	return slices.ContainsFunc(existing, want.same), err
 }
 
 // list returns the indexes that exist, in a form in which they can be compared.
@@ -228,9 +244,10 @@ func (c *collation) complete() {
 	c.MaxVariable = cmp.Or(c.MaxVariable, "punct")
 }
 
-// sameOptions reports whether two indexes agree in all options; keys and names may differ.
-func (s spec) sameOptions(o spec) bool {
-	return s.Unique == o.Unique && s.Sparse == o.Sparse && s.Collation == o.Collation &&
+// same reports whether two indexes agree in their keys and all options; names may differ.
+func (s spec) same(o spec) bool {
+	return bytes.Equal(s.Key, o.Key) &&
+		s.Unique == o.Unique && s.Sparse == o.Sparse && s.Collation == o.Collation &&
 		bytes.Equal(s.PartialFilter, o.PartialFilter) &&
 		(s.ExpireAfter == nil) == (o.ExpireAfter == nil) &&
 		(s.ExpireAfter == nil || *s.ExpireAfter == *o.ExpireAfter)

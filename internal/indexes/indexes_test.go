@@ -126,6 +126,19 @@ func TestConflictChangesNothing(t *testing.T) {
 	}
 }
 
+// Documents that a unique index does not allow are the caller's to mend, so the error has their key.
+func TestKeysThatAreTaken(t *testing.T) {
+	coll := mongotest.Database(t).Collection("c")
+	if _, err := coll.InsertMany(t.Context(), []any{bson.D{{Key: "u", Value: "x"}}, bson.D{{Key: "u", Value: "x"}}}); err != nil {
+		t.Fatal(err)
+	}
+	unique := mongo.IndexModel{Keys: bson.D{{Key: "u", Value: 1}}, Options: options.Index().SetUnique(true)}
+	err := indexes.Ensure(t.Context(), coll, []mongo.IndexModel{unique})
+	if !errors.Is(err, fault.ErrMalformed) || !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), `{ u: "x" }`) {
+		t.Error(err)
+	}
+}
+
 // An index on other keys has the name that the server would give to a missing one: the error says which, and with a
 // name of the caller's for the new one there is no conflict.
 func TestANameThatIsTaken(t *testing.T) {

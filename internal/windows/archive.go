@@ -81,23 +81,35 @@ func (f *Frame) moveIn(ctx context.Context, target *scoped.Collection, found []b
 
 // Only returns those of docs that are among the found ones. On shards documents of several places can have one _id.
 func (f *Frame) Only(found, docs []bson.Raw) []bson.Raw {
-	key := func(doc bson.Raw) [2]string { return [2]string{value.Key(doc.Lookup("_id")), f.KeyOf(doc)} }
-	among := map[[2]string]bool{}
+	among := map[Identity]bool{}
 	for _, doc := range found {
-		among[key(doc)] = true
+		among[f.IdentityOf(doc)] = true
 	}
-	return slices.DeleteFunc(docs, func(doc bson.Raw) bool { return !among[key(doc)] })
+	return slices.DeleteFunc(docs, func(doc bson.Raw) bool { return !among[f.IdentityOf(doc)] })
 }
 
-// Insert is the Arrive that inserts documents. A document whose _id exists in the archive, or that another document has
-// too, gets a new one, because reads do not depend on the _id.
-func Insert(ctx context.Context, archive *scoped.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
+// An Identity is the _id of a document and its place.
+type Identity [2]string
+
+// IdentityOf returns the identity of a document.
+func (f *Frame) IdentityOf(doc bson.Raw) Identity {
+	return Identity{value.Key(doc.Lookup("_id")), f.KeyOf(doc)}
+}
+
+// Insert is the Arrive that inserts documents.
+func Insert(ctx context.Context, archive *scoped.Collection, docs []bson.Raw) ([]mongo.WriteModel, error) {
 	there, err := transfer.ByID(ctx, archive, docs, expr.D("_id", 1))
 	if err != nil {
 		return nil, err
 	}
+	return Inserts(docs, there)
+}
+
+// Inserts returns the inserts of docs beside others. A document whose _id another has too gets a new one, because reads do
+// not depend on the _id.
+func Inserts(docs, beside []bson.Raw) (inserts []mongo.WriteModel, err error) {
 	taken := map[string]bool{}
-	for _, doc := range there {
+	for _, doc := range beside {
 		taken[value.Key(doc.Lookup("_id"))] = true
 	}
 	for _, doc := range docs {

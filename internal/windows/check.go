@@ -2,7 +2,9 @@ package windows
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -46,6 +50,55 @@ func (f *Frame) Problems(ctx context.Context, work *mongopatterns.Work, scan mai
 			return
 		}
 		found(yield)
+	}
+}
+
+// Shared yields a Duplicate problem for each key of the elements of an array that two documents of a window share, or,
+// without an array, for each window that has two documents. It reads nothing if unique exists, the index that refuses them.
+//
+// Cost: 1 round trip; without the index, 1 for each batch more, and the server groups all keys.
+func (f *Frame) Shared(ctx context.Context, work *mongopatterns.Work, unique mongo.IndexModel, array, key string) iter.Seq2[mongopatterns.Problem, error] {
+	group, pipeline, field := f.Keys(), mongo.Pipeline{}, f.StartField
+	for i := range group {
+		group[i].Value = expr.Field(group[i].Key)
+	}
+	scan := maintain.Scan{}
+	if array != "" {
+		field = array + "." + key
+		keys := expr.Map(expr.Array(expr.Field(array)), "m", expr.IfNull(expr.Var("m."+key), nil)) // the index has null for a missing one
+		scan.Filter = expr.D(field, expr.Op("$exists", true))
+		pipeline = mongo.Pipeline{
+			expr.Op("$project", append(slices.Clone(group), expr.Element("~key", expr.Op("$setUnion", keys)))),
+			expr.Op("$unwind", "$~key"),
+		}
+		group = append(group, expr.Element("~key", "$~key"))
+	}
+	scan.Pipeline = append(pipeline,
+		expr.Op("$group", expr.D("_id", group, "first", expr.Op("$min", "$_id"), "last", expr.Op("$max", "$_id"), "count", expr.Op("$sum", 1))),
+		expr.Op("$match", expr.D("count", expr.Op("$gt", 1))))
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		if !txn.Running(ctx) { // which refuses to list indexes
+			refused, err := indexes.Has(ctx, f.Coll.Driver(), unique)
+			if err != nil {
+				yield(mongopatterns.Problem{}, err)
+				return
+			}
+			if refused {
+				return
+			}
+		}
+		maintain.Check(ctx, f.Coll, work, scan, func(_ context.Context, groups []bson.Raw) (all []mongopatterns.Problem, _ error) {
+			for _, g := range groups {
+				have := value.Lookup(g, "_id."+f.StartField)
+				if array != "" {
+					have = value.Lookup(g, "_id.~key")
+				}
+				all = append(all, mongopatterns.Problem{Pattern: f.Pattern, Kind: mongopatterns.Duplicate, Collection: f.Coll.Name(),
+					ID: g.Lookup("last"), Field: field, Have: have,
+					Detail: fmt.Sprintf("%d documents of the window have it, also _id %s", g.Lookup("count").AsInt64(), value.Text(g.Lookup("first")))})
+			}
+			return all, nil
+		})(yield)
 	}
 }
 

@@ -58,8 +58,8 @@ func (f *Frame) byWindow(docs iter.Seq2[bson.Raw, error], entries func(doc bson.
 	return func(yield func(window, error) bool) {
 		var w window
 		for doc, err := range docs {
-			if err == nil && value.Lookup(doc, f.StartField).Type != bson.TypeDateTime {
-				err = f.NoDate(doc)
+			if err == nil {
+				err = f.CheckStart(doc)
 			}
 			if err != nil {
 				yield(window{}, err)

@@ -85,8 +85,11 @@ func First(docs iter.Seq2[bson.Raw, error]) (bson.Raw, error) {
 	return nil, fault.ErrNotFound
 }
 
-// NoDate is the error for a document whose start is not a date.
-func (f *Frame) NoDate(doc bson.Raw) error {
+// CheckStart refuses a document whose start is not a date, which has no window.
+func (f *Frame) CheckStart(doc bson.Raw) error {
+	if value.Lookup(doc, f.StartField).Type == bson.TypeDateTime {
+		return nil
+	}
 	return fault.Of(doc.Lookup("_id"), fault.Malformed("%s is %s, not a date", f.StartField, value.Text(value.Lookup(doc, f.StartField))))
 }
 

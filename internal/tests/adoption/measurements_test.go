@@ -338,7 +338,34 @@ const (
 	changesMeasurements = "change or delete a measurement that was adopted, or push into an array bucket that was adopted, because the copy stays as it was"
 )
 
-var bucketSays = says(nil, "buckets")
+var bucketSays = says([]sentence{{"push into buckets that bucket reads in place, its own too: Check reports aggregates that this leaves out, until Repair", inPlace}}, "buckets")
+
+func inPlace(t *testing.T, w *world) {
+	coll, ctx := w.db.Collection("hand_made"), t.Context()
+	push := func(value int32, fields ...any) {
+		got(coll.UpdateOne(ctx, d("sensor", int32(1), "start", noon.Truncate(24*time.Hour)), d("$push", d("measurements", d("timestamp", noon, "value", value)),
+			"$inc", d("count", 1)), upsert()))(t)
+	}
+	push(1)
+	b := got(bucket.New[int32, reading](coll, timeseries.Days(nil), &bucket.Options{SeriesField: "sensor", Values: []timeseries.Value{{Field: "value", Sum: "sum"}}}))(t)
+	testkit.OK(t, b.EnsureIndexes(ctx))
+	got(b.Append(ctx, 1, reading{Timestamp: noon, Value: 2}))(t)
+	push(4)
+	got(coll.DeleteOne(ctx, d("_id.n", d("$exists", false))))(t)
+	push(8) // into the library's
+	found := 0
+	for p, err := range b.Check(ctx, nil) {
+		testkit.OK(t, err)
+		if found++; p.Kind != mongopatterns.WrongField || p.Field != "sum" {
+			t.Error(p)
+		}
+	}
+	got(b.Repair(ctx, nil))(t)
+	testkit.Healthy(t, b)
+	if stats := got(b.Aggregate(ctx, 1, time.Time{}, time.Time{}))(t); found != 1 || stats.Count != 2 || stats.Values["value"].Sum.Float64() != 10 {
+		t.Error(found, stats)
+	}
+}
 
 var seriesSays = says([]sentence{
 	{"`Documents` of series yields the measurements as plain documents again", func(t *testing.T, w *world) {
