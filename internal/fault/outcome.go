@@ -69,10 +69,19 @@ func One[R any](result R, err error) (R, error) {
 func Many[R any](result R, err error) (R, error) {
 	err = answered(result, err)
 	n, known := written(result)
-	if err != nil && (n > 0 || !notSent(err) && !(notWritten(err) && known)) {
+	if err != nil && (n > 0 || !notSent(err) && !(notWritten(err) && known) && !forbidden(result, err)) {
 		err = Unknown(err)
 	}
 	return result, Arrays(Sized(err))
+}
+
+// forbidden reports whether the server refused a single command for want of rights, which it asks for before it writes.
+func forbidden(result any, err error) bool {
+	switch result.(type) {
+	case *mongo.UpdateResult, *mongo.DeleteResult:
+		return Forbidden(err)
+	}
+	return false
 }
 
 // errUnacknowledged is the error of a write that is sent without a question for its result.

@@ -569,7 +569,9 @@ func TestIgnoredErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			runs := 0
-			err := txn.RunOf(t.Context(), db.Client(), func(ctx context.Context) error {
+			ctx, cancel := freed(t.Context())
+			defer cancel()
+			err := txn.RunOf(ctx, db.Client(), func(ctx context.Context) error {
 				runs++
 				call(ctx, c.fn)
 				return nil

@@ -65,13 +65,16 @@ func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
 		return out, nil
 	}
 	var answer mongo.BulkWriteException
-	unknown := !errors.As(err, &answer) || answer.WriteConcernError != nil // it may be rolled back
-	if unknown {
+	failed := !errors.As(err, &answer) || answer.WriteConcernError != nil // it may be rolled back
+	if failed {
+		fate := Unsent
+		if fault.MayHaveWritten(err) {
+			fate = Unanswered
+		}
 		for i := range out {
-			out[i] = Outcome{Unanswered, err}
+			out[i] = Outcome{fate, err}
 		}
 	}
-	failed := unknown
 	for _, e := range answer.WriteErrors {
 		out[e.Index] = Outcome{fateOf(e), fault.Sized(e)}
 		failed = failed || out[e.Index].Fate >= Refused
