@@ -32,7 +32,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	ctx = comment.Call(ctx, "tree.Adopt")
 	defer fault.In(&err, "tree.Adopt")
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
-	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+	if err := collation.Refuse(ctx, t.c.coll, t.c.locks); err != nil {
 		return total, err
 	}
 	if t.c.byParentField {

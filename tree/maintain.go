@@ -68,7 +68,7 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 	ctx = comment.Call(ctx, "tree.Repair")
 	defer fault.In(&err, "tree.Repair")
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
-	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+	if err := collation.Refuse(ctx, t.c.coll, t.c.locks); err != nil {
 		return total, err
 	}
 	for pass := range maxPasses {
