@@ -209,6 +209,9 @@ func (c *core) itemsOf(ctx context.Context, batch []bson.Raw) (these items, err 
 		case !isNull(it.parentID):
 			return these, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.parentID)))
 		}
+		if err := c.checkUnder(it.id, it.parent); err != nil {
+			return these, err
+		}
 		derived += sizeOf(c.fieldsOf(it.parent, nil))
 		if derived > writesMax && len(these.new) > 0 {
 			these.taken = i

@@ -28,7 +28,7 @@ const (
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Orphan: the parent does not exist, or its reference cannot be an ID, such as an array or a regular
-//     expression.
+//     expression. In a tree with paths of IDs, also: its ID has another type.
 //   - WrongField: Problem.Field (ancestors, path, numbers, children or the child count) does not agree with
 //     the parents. Nodes that are not adopted are reported like this too. Repair cannot solve it for an ID
 //     or segment that a path cannot contain.
