@@ -70,7 +70,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	if t.c.numbers == nil || result.Done+result.Skipped == 0 {
 		return result, nil
 	}
-	_, err = t.c.numbers.renumber(ctx, false)
+	_, err = t.c.numbers.renumber(ctx, t.c.withLock, false)
 	return result, err
 }
 
