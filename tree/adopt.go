@@ -27,19 +27,23 @@ import (
 // other values in that field and then by _id. In NestedSets and ChildReferences all siblings are ordered by
 // _id.
 //
+// A batch that conflicts with old code is done in halves. But the numbers of NestedSets are written in one transaction,
+// which may never succeed beside writers that do not pause, and the error then says so.
+//
 // Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences: twice that.
 func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "tree.Adopt")
 	defer fault.In(&err, "tree.Adopt")
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
-	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+	if err := collation.Refuse(ctx, t.c.coll, t.c.locks); err != nil {
 		return total, err
 	}
 	if t.c.byParentField {
-		total, _, err = newEngine(deriving, t.c, t.c, work).run(ctx)
+		total, _, err = newEngine(deriving, t.c, t.c, work).run(ctx, doneNodes{})
 		return total, err
 	}
-	total, err = t.c.adoptByParents(ctx, work)
+	done := doneNodes{}
+	total, err = t.c.adoptByParents(ctx, work, done)
 	if err != nil || work != nil && work.DryRun {
 		return total, err
 	}
@@ -49,7 +53,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	if t.c.namesChildren {
 		failed = mongopatterns.Result{Failed: total.Failed, Failures: total.Failures}
 	}
-	later, _, err := newEngine(deriving, t.c, t.c, work).run(ctx)
+	later, _, err := newEngine(deriving, t.c, t.c, work).run(ctx, done)
 	addLaterRun(&total, later)
 	maintain.Add(&total, failed)
 	return total, err
@@ -57,7 +61,8 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 
 // adoptByParents is the first run of Adopt where the tree has no ParentField of its own: it converts from a tree that
 // has one.
-func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work,
+	done doneNodes) (result mongopatterns.Result, err error) {
 	o := c.o
 	o.OrderField, o.Graph = "", false
 	from, err := newCore(c.coll.Driver(), ParentReferences, o)
@@ -67,6 +72,6 @@ func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (re
 	if err := agree(from, c); err != nil {
 		return result, err
 	}
-	result, _, err = newEngine(placing, from, c, work).run(ctx)
+	result, _, err = newEngine(placing, from, c, work).run(ctx, done)
 	return result, err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -1016,4 +1017,66 @@ func TestAdoptHalvesARefusedBatch(t *testing.T) {
 		wrong(t, err != nil || result.Examined != 256 || result.Done != 255 || result.Failed != 1, "%+v, %v", result, err)
 	})
 	wrong(t, len(cmds.Named("commitTransaction")) != 8, "%d commits", len(cmds.Named("commitTransaction")))
+}
+
+// conflict makes the updates of a database's client conflict, as old code beside them does.
+func conflict(t testing.TB, coll *mongo.Collection, times int) {
+	mongotest.FailPoint(t, coll.Database(), mongotest.Fail{Commands: []string{"update"}, Times: times, Code: 112,
+		Labels: []string{"TransientTransactionError"}})
+}
+
+// eight has a root and seven nodes below it, as old code stores them.
+func eight(t testing.TB) *mongo.Collection {
+	coll := mongotest.Database(t).Collection("nodes")
+	docs := []any{dd("_id", 1)}
+	for i := 2; i <= 8; i++ {
+		docs = append(docs, dd("_id", i, "parent", i/2))
+	}
+	putDocs(t, coll, docs...)
+	return coll
+}
+
+// A batch that conflicts is done in halves, and each conflict is counted.
+func TestAdoptDividesAfterAConflict(t *testing.T) {
+	t.Parallel()
+	coll := eight(t)
+	tr := newAny(t, coll, tree.AncestorArray, &tree.Options{ChildCountField: "n"})
+	conflict(t, coll, 3)
+	cmds := mongotest.Record(t, coll.Database(), func() {
+		got, err := tr.Adopt(t.Context(), nil)
+		wrong(t, err != nil || got.Examined != 8 || got.Done != 8 || got.Conflicts != 3, "%+v, %v", got, err)
+	})
+	n := len(cmds.Named("commitTransaction")) // 1, 1, 2 and 4 nodes
+	wrong(t, n != 4, "%d commits", n)
+	allRight(t, tr)
+}
+
+// What was not committed is not Done, and the error says that the numbers are one transaction.
+func TestDoneIsCommitted(t *testing.T) {
+	t.Parallel()
+	coll := eight(t)
+	tr := newAny(t, coll, tree.NestedSets, nil)
+	conflict(t, coll, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	told := int64(0)
+	got, err := tr.Adopt(ctx, &mongopatterns.Work{Progress: func(r mongopatterns.Result) { told = r.Conflicts }})
+	wrong(t, !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "in one transaction"), "%v", err)
+	wrong(t, got.Done != 0 || got.Conflicts == 0 || told != got.Conflicts, "%+v, told %d", got, told)
+}
+
+// Done counts documents, each once, whatever the number of writes and runs.
+func TestDoneCountsOnce(t *testing.T) {
+	t.Parallel()
+	for rep := tree.ParentReferences; rep <= tree.NestedSets; rep++ {
+		o := tree.Options{ChildCountField: "n"}
+		if rep != tree.ChildReferences && rep != tree.NestedSets {
+			o.OrderField = "o"
+		}
+		tr := newAny(t, eight(t), rep, &o)
+		for _, dry := range []bool{true, false} {
+			got, err := tr.Adopt(t.Context(), &mongopatterns.Work{DryRun: dry})
+			wrong(t, err != nil || got.Examined != 8 || got.Done != 8, "%v, dry %v: %+v, %v", rep, dry, got, err)
+		}
+	}
 }

@@ -41,10 +41,10 @@ func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, 
 	if err := agree(from.c, to.c); err != nil {
 		return result, err
 	}
-	if err := collation.Refuse(ctx, from.c.coll); err != nil {
+	if err := collation.Refuse(ctx, from.c.coll, to.c.locks); err != nil {
 		return result, err
 	}
-	result, _, err = newEngine(deriving, from.c, to.c, work).run(ctx)
+	result, _, err = newEngine(deriving, from.c, to.c, work).run(ctx, doneNodes{})
 	return result, err
 }
 

@@ -3,6 +3,8 @@ package tree
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/maphash"
 	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -38,6 +40,24 @@ type engine struct {
 	added       []string // keys that known got in this look
 	epoch       int64    // of the lock document, when known was begun
 	scanIsOlder bool     // the scan may have read nodes before the tree had this epoch
+
+	done    doneNodes
+	scanned bool // all batches are done, and the result is that of the whole run
+}
+
+// doneNodes are hashes of the IDs that a call has counted in Result.Done: several runs, and the numbering of nested sets,
+// may write a node, which counts once.
+type doneNodes map[uint64]struct{}
+
+var hashSeed = maphash.MakeSeed()
+
+// add returns how many of the nodes are new.
+func (d doneNodes) add(ids []bson.RawValue) int64 {
+	before := len(d)
+	for _, id := range ids {
+		d[maphash.String(hashSeed, key(id))] = struct{}{}
+	}
+	return int64(len(d) - before)
 }
 
 // mode is what a run of the engine does.
@@ -238,7 +258,8 @@ func (e *engine) confirm(ctx context.Context, parts []part) (all []mongopatterns
 
 // outcome says what was done about findings.
 type outcome struct {
-	done, left map[string]bool // nodes that are written, and those that count as Remaining
+	done       []bson.RawValue // nodes that are written
+	left       map[string]bool // nodes that count as Remaining
 	newWays    bool            // nodes got another way up
 	newNumbers bool            // nested sets have to be numbered
 }
@@ -246,7 +267,7 @@ type outcome struct {
 // sift decides which findings are written now, and which nodes count as Remaining. It takes one change of the way up
 // for each node: after that the others may not be true any more, and the next pass of Repair finds what is left.
 func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) {
-	out.done, out.left = map[string]bool{}, map[string]bool{}
+	out.left = map[string]bool{}
 	moved := map[string]bool{}
 	for _, f := range found {
 		k := key(f.id)
@@ -262,7 +283,7 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 		case f.moves():
 			moved[k], out.newWays = true, true
 		}
-		out.done[k] = true
+		out.done = append(out.done, f.written...)
 		models = append(models, f.writes...)
 	}
 	return models, out
@@ -277,8 +298,9 @@ func (e *engine) mayWrite(f finding) bool {
 }
 
 // run is the scan that writes: Repair, Adopt and Convert. If ways up have changed, nodes that the scan had passed may
-// need another run.
-func (e *engine) run(ctx context.Context) (result mongopatterns.Result, newWays bool, err error) {
+// need another run. done has the nodes that earlier runs of the same call have counted.
+func (e *engine) run(ctx context.Context, done doneNodes) (result mongopatterns.Result, newWays bool, err error) {
+	e.done = done
 	if err := e.begin(ctx); err != nil {
 		return result, false, err
 	}
@@ -293,6 +315,7 @@ func (e *engine) run(ctx context.Context) (result mongopatterns.Result, newWays 
 	if result, err = maintain.Run(ctx, e.from.coll, e.work, e.scan(), step); err != nil {
 		return result, all.newWays, err
 	}
+	e.scanned = true
 	if err = e.finish(ctx, &result, &all); err != nil && !e.dry() {
 		err = fault.Unknown(err)
 	}
@@ -302,7 +325,7 @@ func (e *engine) run(ctx context.Context) (result mongopatterns.Result, newWays 
 // apply looks at parts again and writes their findings.
 func (e *engine) apply(ctx context.Context, parts []part, result *mongopatterns.Result, all *outcome) error {
 	for _, p := range parts {
-		out, err := e.applyPart(ctx, p)
+		out, err := e.applyPart(ctx, p, result)
 		if err != nil {
 			e.forget(-1) // the transaction may have committed or not
 			return err
@@ -310,15 +333,16 @@ func (e *engine) apply(ctx context.Context, parts []part, result *mongopatterns.
 		if out.newWays {
 			e.forget(e.epoch)
 		}
-		result.Done += int64(len(out.done))
+		result.Done += e.done.add(out.done)
 		result.Remaining += int64(len(out.left))
 		all.newWays, all.newNumbers = all.newWays || out.newWays, all.newNumbers || out.newNumbers
 	}
 	return nil
 }
 
-// applyPart looks and writes with the lock. A dry run only looks, in a snapshot.
-func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error) {
+// applyPart looks and writes with the lock. A dry run only looks, in a snapshot. If nodes conflict with writers that do
+// not take the lock, such as old code, maintain.Run does the batch in halves. The roots are siblings, and stay one part.
+func (e *engine) applyPart(ctx context.Context, p part, result *mongopatterns.Result) (out outcome, err error) {
 	if e.dry() {
 		found, err := e.snapshot(ctx, p)
 		if err != nil {
@@ -327,18 +351,50 @@ func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error)
 		_, out = e.sift(found)
 		return out, nil
 	}
-	err = e.to.withEpoch(ctx, func(ctx context.Context, before int64) error {
+	divisible := !p.roots && !txn.Running(ctx)
+	err = e.withEpoch(ctx, result, func(ctx context.Context, before int64) (err error) {
 		e.enter(before)
-		found, err := e.lookAgain(ctx, p, true)
-		if err != nil {
-			return err
+		if out, err = e.writePart(ctx, p); divisible {
+			return maintain.Busy(err)
 		}
-		var models []mongo.WriteModel
-		models, out = e.sift(found)
-		return e.to.write(ctx, models...)
+		return err
 	})
 	e.epoch++ // by this transaction
 	return out, err
+}
+
+// writePart is the part of applyPart that holds the lock.
+func (e *engine) writePart(ctx context.Context, p part) (out outcome, err error) {
+	found, err := e.lookAgain(ctx, p, true)
+	if err != nil {
+		return out, err
+	}
+	models, out := e.sift(found)
+	return out, e.to.write(ctx, models...)
+}
+
+// withEpoch is withLock for a function that needs the epoch before this transaction. It counts the conflicts after which
+// the transaction runs again, those on the lock document among them.
+func (e *engine) withEpoch(ctx context.Context, result *mongopatterns.Result,
+	fn func(ctx context.Context, before int64) error) error {
+	return e.to.atomically(ctx, func(ctx context.Context) error {
+		before, err := e.to.lock(ctx)
+		if err == nil {
+			err = fn(ctx, before)
+		}
+		if txn.Conflicted(err) {
+			result.Conflicts++
+			e.tell(*result)
+		}
+		return err
+	})
+}
+
+// tell calls Progress after the scan. Before that maintain.Run calls it.
+func (e *engine) tell(result mongopatterns.Result) {
+	if e.scanned && e.work != nil && e.work.Progress != nil {
+		e.work.Progress(result)
+	}
 }
 
 // finish does what comes after the scan: the order of the roots, and the numbers of nested sets.
@@ -353,11 +409,21 @@ func (e *engine) finish(ctx context.Context, result *mongopatterns.Result, all *
 	if e.to.numbers == nil || !e.converts() && !all.newNumbers {
 		return nil
 	}
-	n, err := e.to.numbers.renumber(ctx, e.dry())
-	if e.converts() { // nodes that were numbered had other fields written, too
-		result.Done = max(result.Done, n)
-	} else {
-		result.Done += n
+	return e.renumber(ctx, result)
+}
+
+// renumber writes the numbers of nested sets. Its transaction cannot be divided.
+func (e *engine) renumber(ctx context.Context, result *mongopatterns.Result) error {
+	run, conflicts := e.to.atomically, result.Conflicts
+	if !e.dry() {
+		run = func(ctx context.Context, fn func(context.Context) error) error {
+			return e.withEpoch(ctx, result, func(ctx context.Context, _ int64) error { return fn(ctx) })
+		}
 	}
+	ids, err := e.to.numbers.renumber(ctx, run, e.dry())
+	if err != nil && result.Conflicts > conflicts {
+		return fmt.Errorf("%w; the numbers of nested sets are written in one transaction, so run it while nobody writes", err)
+	}
+	result.Done += e.done.add(ids)
 	return err
 }

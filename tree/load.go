@@ -70,7 +70,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	if t.c.numbers == nil || result.Done+result.Skipped == 0 {
 		return result, nil
 	}
-	_, err = t.c.numbers.renumber(ctx, false)
+	_, err = t.c.numbers.renumber(ctx, t.c.withLock, false)
 	return result, err
 }
 
@@ -208,6 +208,9 @@ func (c *core) itemsOf(ctx context.Context, batch []bson.Raw) (these items, err 
 			it.parent = &own[p].node
 		case !isNull(it.parentID):
 			return these, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.parentID)))
+		}
+		if err := c.checkUnder(it.id, it.parent); err != nil {
+			return these, err
 		}
 		derived += sizeOf(c.fieldsOf(it.parent, nil))
 		if derived > writesMax && len(these.new) > 0 {

@@ -40,18 +40,11 @@ func refusesJoins(err error) bool {
 // withLock is atomically after the tree's lock was taken. The lock is a real write, an $inc, to one document, so that
 // two restructurings of one tree conflict and the loser starts again on the result of the winner.
 func (s *store) withLock(ctx context.Context, fn func(ctx context.Context) error) error {
-	return s.withEpoch(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
-}
-
-// withEpoch is withLock for a function that needs the epoch before this transaction. A conflict on the lock document is
-// one like any other: txn.Run waits for it, and leaves it to the caller if the transaction is the caller's.
-func (s *store) withEpoch(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
 	return s.atomically(ctx, func(ctx context.Context) error {
-		before, err := s.lock(ctx)
-		if err != nil {
+		if _, err := s.lock(ctx); err != nil {
 			return err
 		}
-		return fn(ctx, before)
+		return fn(ctx)
 	})
 }
 

@@ -28,7 +28,7 @@ const (
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Orphan: the parent does not exist, or its reference cannot be an ID, such as an array or a regular
-//     expression.
+//     expression. In a tree with paths of IDs, also: its ID has another type.
 //   - WrongField: Problem.Field (ancestors, path, numbers, children or the child count) does not agree with
 //     the parents. Nodes that are not adopted are reported like this too. Repair cannot solve it for an ID
 //     or segment that a path cannot contain.
@@ -57,8 +57,8 @@ const maxPasses = 100
 // selects nodes.
 //
 // It is safe beside other writers, which wait or run again while a batch is written. To finish an
-// interrupted Repair, run it again. Nested sets are renumbered in one transaction, and Repair holds
-// the tree fields of all nodes in memory for it. With more than about 100,000 nodes it may exceed the
+// interrupted Repair, run it again. In memory it holds a hash of each node that it writes. Nested sets are
+// renumbered in one transaction, for which it holds the tree fields of all nodes. With more than about 100,000 nodes it may exceed the
 // server's limit for transactions (60 s).
 //
 // Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each document is
@@ -68,11 +68,12 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 	ctx = comment.Call(ctx, "tree.Repair")
 	defer fault.In(&err, "tree.Repair")
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
-	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+	if err := collation.Refuse(ctx, t.c.coll, t.c.locks); err != nil {
 		return total, err
 	}
+	done := doneNodes{}
 	for pass := range maxPasses {
-		result, newWays, err := newEngine(repairing, t.c, t.c, work).run(ctx)
+		result, newWays, err := newEngine(repairing, t.c, t.c, work).run(ctx, done)
 		if pass == 0 {
 			total = result
 		} else {

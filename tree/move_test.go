@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -32,22 +31,6 @@ func TestAbsentPositions(t *testing.T) {
 		}
 		match(t, "", before, stored(t, coll))
 	})
-}
-
-// TestMovePathsOfMixedIDs: IDs of several types in a tree are not supported, but Move makes no cycle of them.
-func TestMovePathsOfMixedIDs(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	coll := mongotest.Database(t).Collection("nodes")
-	tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{ChildCountField: "n"})
-	plant(t, tr, bson.M{"_id": 5}, nil)
-	plant(t, tr, bson.M{"_id": "a"}, 5)
-	is(t, tr.Move(ctx, 5, tr.Under("a")), tree.ErrCycle)
-	plant(t, tr, bson.M{"_id": 6}, nil)
-	plant(t, tr, bson.M{"_id": "b"}, nil)
-	ok(t, tr.Move(ctx, "b", tr.Under(6)))
-	n := get(coll.CountDocuments(ctx, dd("_id", 6, "n", 1)))(t)
-	wrong(t, n != 1, "the new parent does not count the child")
 }
 
 // TestMoveReadsNoGrandparent: it may have a million children.

@@ -72,6 +72,9 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 		if err != nil {
 			return err
 		}
+		if err := s.checkUnder(d.id, found.parent); err != nil {
+			return err
+		}
 		orderFields, shifts, err := s.siblingOrder.orderAt(ctx, found)
 		if err != nil {
 			return err
@@ -150,7 +153,7 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 			return err
 		}
 		to := foundPosition{position: pos, anchor: anchor, parent: parent, moving: &x}
-		if err := s.checkNoCycle(ctx, x, to); err != nil {
+		if err := cmp.Or(s.checkUnder(id, parent), s.checkNoCycle(ctx, x, to)); err != nil {
 			return err
 		}
 		orderFields, shifts, err := s.siblingOrder.orderAt(ctx, to)
@@ -189,8 +192,7 @@ func (s oneParent) checkBeside(sibling node) error {
 }
 
 // checkNoCycle refuses to move x below itself. It reads only in ParentReferences; in the others the fields of the parent,
-// or the numbers of the anchor, say what is above the position. The IDs in a path are decoded to the type of x's ID, so that x is found
-// above a node with an ID of another type.
+// or the numbers of the anchor, say what is above the position.
 func (s oneParent) checkNoCycle(ctx context.Context, x node, to foundPosition) error {
 	var below bool
 	switch parent := to.parent; {

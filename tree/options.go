@@ -58,7 +58,9 @@ type Options struct {
 	// AncestorsField holds the IDs of the ancestors, root first (AncestorArray). Default "ancestors".
 	AncestorsField string
 	// PathField holds the IDs of the ancestors between delimiters, null at a root (MaterializedPath). These IDs
-	// are strings without the delimiter, integers or ObjectIDs (in hex), of one type in a tree. Default "path".
+	// are strings without the delimiter, integers or ObjectIDs (in hex), of one type in a tree: nothing else in a path
+	// tells the type. Insert, Move and Load under a parent with an ID of another type return ErrInvalid, and to Adopt and
+	// Convert such a node is an orphan. Default "path".
 	PathField string
 	// SegmentField holds the string that represents a node in the paths below it, instead of its ID
 	// (MaterializedPath). It is unique among siblings, not empty, and does not contain the delimiter.

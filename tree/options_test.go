@@ -230,3 +230,13 @@ func matchIDs(t testing.TB, what string, seq iter.Seq2[bson.M, error], want ...i
 	slices.Sort(got)
 	match(t, what, append([]int64{}, want...), got)
 }
+
+// The lock document is compared by its scope, so its collection must not have a default collation either.
+func TestLocksWithACollation(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ok(t, db.CreateCollection(t.Context(), "nodes_locks", options.CreateCollection().SetCollation(&options.Collation{Locale: "de", Strength: 2})))
+	tr := get(tree.New[string, bson.M](db.Collection("nodes"), tree.AncestorArray, nil))(t)
+	is(t, tr.EnsureIndexes(t.Context()), mongopatterns.ErrInvalid)
+	is(t, errOf(tr.Adopt(t.Context(), nil)), mongopatterns.ErrInvalid)
+}

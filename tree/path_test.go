@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -275,4 +276,32 @@ func TestPathNeighbours(t *testing.T) {
 	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", 0)), "v", "A-B", "x")
 	v.want(t, "descendants of A", v.ids(t, tr.Descendants(ctx, "A", 0)), "A-BA", "A-B.", "a-b", "y", "z", "w")
 	healthy(t, tr)
+}
+
+// A path holds IDs of one type: a node under a parent with an ID of another type would be read as below another node.
+func TestPathOfOneType(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.MaterializedPath, nil)
+	plant(t, tr, bson.M{"_id": 1}, nil)
+	plant(t, tr, bson.M{"_id": int64(2)}, 1)
+	plant(t, tr, bson.M{"_id": "r"}, nil)
+	is(t, errOf(tr.Insert(ctx, bson.M{"_id": "2"}, tr.Under(1))), mongopatterns.ErrInvalid)
+	is(t, tr.Move(ctx, "r", tr.Under(1)), mongopatterns.ErrInvalid)
+	is(t, errOf(tr.Load(ctx, entriesOf[any]("_id", node("2")), tr.Under(1), nil)), mongopatterns.ErrInvalid)
+	putDocs(t, coll, dd("_id", "2", "parent", 1), dd("_id", "x", "parent", "2"), dd("_id", 3, "parent", 2.0))
+	got := get(tr.Adopt(ctx, nil))(t)
+	wrong(t, got.Done != 1 || got.Remaining != 2, "%+v", got)
+	found := 0
+	for p, err := range tr.Check(ctx, nil) {
+		found++
+		wrong(t, err != nil || p.ID.StringValue() != "2" || !strings.Contains(p.Detail, "another type"), "%v, %v", p, err)
+	}
+	wrong(t, found != 1, "%d problems", found)
+
+	from := newAny(t, coll, tree.ParentReferences, nil)
+	to := newAny(t, coll, tree.MaterializedPath, &tree.Options{PathField: "new"})
+	got = get(tree.Convert(ctx, from, to, nil))(t)
+	wrong(t, got.Remaining != 2, "%+v", got)
 }

@@ -155,8 +155,8 @@ func (e *engine) beginStep(at *place) bool {
 	if broken != "" || at.adopted {
 		return true
 	}
-	if parent := e.known[at.said.refKey]; parent != nil {
-		at.parents = []*place{parent}
+	if e.known[at.said.refKey] != nil {
+		e.linkTo(at, at.said.refKey)
 		return true
 	}
 	return at.said.refKey == "" && !e.from.namesChildren
@@ -192,11 +192,15 @@ func (e *engine) finishBare(at *place) {
 
 // linkTo links a place to the parent that is known by a name.
 func (e *engine) linkTo(at *place, name string) {
-	if parent := e.known[name]; parent != nil {
+	parent := e.known[name]
+	switch {
+	case parent == nil:
+		at.lost = "there is no such parent"
+	case !e.to.likeParent(at.id, parent.id):
+		at.lost = otherType
+	default:
 		at.parents = []*place{parent}
-		return
 	}
-	at.lost = "there is no such parent"
 }
 
 // asParent returns a node as its children in to see it, computed downwards from the root, or from a node that is adopted.

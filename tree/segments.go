@@ -64,6 +64,26 @@ func (s *store) checkSegment(n node) error {
 	return nil
 }
 
+// checkUnder refuses a node under a parent whose ID has another type, because the IDs in a path are read as being of the
+// node's own type.
+func (s *store) checkUnder(id bson.RawValue, parent *node) error {
+	if parent == nil || s.likeParent(id, parent.id) {
+		return nil
+	}
+	return s.about(id, fault.Invalid("%s", otherType))
+}
+
+const otherType = "the ID has another type than that of its parent, and a path holds IDs of one type"
+
+// likeParent reports whether a path with the ID of a parent can be in a node.
+func (s *store) likeParent(id, parent bson.RawValue) bool {
+	if s.kind != MaterializedPath || s.o.SegmentField != "" {
+		return true
+	}
+	whole := func(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
+	return id.Type == parent.Type || whole(id) && whole(parent)
+}
+
 // segmentID turns a segment back into an ID of the type that like has.
 func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
 	var v any = segment

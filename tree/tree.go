@@ -133,7 +133,7 @@ func (s *store) keyed(fields ...string) bson.D {
 
 // EnsureIndexes creates the indexes that are missing and the tree's lock document, and drops nothing. If an
 // index on the same keys or with the same name has other options, it returns ErrIndexConflict. It returns
-// ErrInvalid if the collection has a default collation.
+// ErrInvalid if the collection or the lock collection has a default collation.
 //
 // The indexes are the same for all scopes of a collection, so one Tree can create them for all. The lock
 // document of another scope is made on first use.
@@ -143,7 +143,7 @@ func (s *store) keyed(fields ...string) bson.D {
 func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "tree.EnsureIndexes")
 	defer fault.In(&err, "tree.EnsureIndexes")
-	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+	if err := collation.Refuse(ctx, t.c.coll, t.c.locks); err != nil {
 		return err
 	}
 	if err := t.c.codec.CheckClient(ctx, t.c.coll, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {

@@ -18,11 +18,20 @@ func Once(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Cont
 	joined := txn.Running(ctx)
 	return txn.Run(ctx, coll, func(ctx context.Context) error {
 		err := fn(ctx)
-		if !joined && txn.Conflicted(err) {
-			return &busy{err.Error()}
+		if joined {
+			return err
 		}
-		return err
+		return Busy(err)
 	})
+}
+
+// Busy turns a conflict into that of Once, and returns any other error as it is. It is for a transaction that first
+// waits for a lock: a conflict there is none of the batch.
+func Busy(err error) error {
+	if !txn.Conflicted(err) {
+		return err
+	}
+	return &busy{err.Error()}
 }
 
 // busy is a conflict reduced to its text, so that a transaction does not run again because of it.

@@ -37,7 +37,7 @@ func (l *large) Unwrap() error { return l.error }
 // A division is an InHalves or a Run under way. Of an error of do follows:
 //
 //	error                               several documents     one document
-//	a conflict, from Once               halves                a pause, and another attempt
+//	a conflict, from Once or Busy       halves                a pause, and another attempt
 //	a refusal                           halves                Failed
 //	a refusal, with strict              the end               the end
 //	TooLarge                            halves                Failed; with strict the end
@@ -69,6 +69,7 @@ func (d *division) run(ctx context.Context, batch []bson.Raw) error {
 			return d.end(batch, result, err)
 		}
 		d.total.Done += result.Done // not the rest of the result: the documents are done again
+		d.total.Conflicts += result.Conflicts
 		doneBefore += result.Done
 		if conflict {
 			d.total.Conflicts++
