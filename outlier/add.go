@@ -77,7 +77,7 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 //
 // If a parent does not exist or is not adopted, or Add or the server refuses its elements, these are Failed and the parent
 // is named. AddMany goes on and returns an error at its end; with Strict, and in the caller's transaction, it ends at once.
-// Any other error ends it too, and the elements of the Add that failed are Unknown.
+// Any other error ends it too, and the elements of the Add that failed are Unknown if they may be stored.
 //
 // Cost: that of Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -162,8 +162,10 @@ func (a *adding) addTo(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 	case err == nil:
 		maintain.Add(a.result, mongopatterns.Result{Examined: all, Done: int64(n), Skipped: all - int64(n)})
 		return nil
-	case !refused:
+	case !refused && fault.MayHaveWritten(err):
 		a.result.Unknown += all
+		return err
+	case !refused:
 		return err
 	case a.work.Strict || txn.Running(ctx):
 		return err
