@@ -49,7 +49,9 @@ func TestPrivileges(t *testing.T) {
 	}
 	for _, name := range registry.Methods(registry.Reads()) { // as the page says of the role read
 		for _, actions := range want[name] {
-			writes := func(action string) bool { return !slices.Contains([]string{"find", "listCollections", "listIndexes"}, action) }
+			writes := func(action string) bool {
+				return !slices.Contains([]string{"find", "listCollections", "listIndexes"}, action)
+			}
 			if slices.ContainsFunc(actions, writes) && !slices.Contains(refreshing, name) {
 				t.Errorf("%s writes nothing and needs %v", name, want[name])
 			}
