@@ -251,8 +251,9 @@ func (l *looker) copyable(ctx context.Context, c, source *collection, j joins) e
 			return err
 		}
 	}
-	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > max(j.calls, j.finds) {
-		return declined(fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
+	reads := max(j.calls, j.finds)
+	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > reads {
+		return declined(fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", reads, j.from, changed))
 	}
 	unique, err := l.unique(ctx, source, j.key)
 	if err != nil {
@@ -376,11 +377,14 @@ func (l *looker) joining(ctx context.Context, j joins) (out Interval, joined int
 		out.Before += c.calls * with
 		out.High += c.calls * max(with-without, 0)
 	}
-	if out.High == 0 && ctx.Err() == nil {
+	if err := ctx.Err(); err != nil {
+		return out, 0, err
+	}
+	if out.High == 0 {
 		return Interval{What: "no read that joins was seen with its values, or those that were seen find nothing"}, j.finds + j.several, nil
 	}
 	out.Low = out.High
-	return out, j.finds + j.several + out.High*j.calls/asked, ctx.Err()
+	return out, j.finds + j.several + out.High*j.calls/asked, nil
 }
 
 // examines is how many documents the server examines for a read.

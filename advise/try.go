@@ -55,7 +55,8 @@ type Trial struct {
 	// Grown was measured as well, for each of the finding's Grows.
 	Grown []int64 `json:"grown,omitempty"`
 	// ReadBefore and ReadAfter are the bytes of the largest document of the collection, which a
-	// read of it sends. They are 0 if the pattern writes another collection.
+	// read of it sends. They are 0 if it stays as large, as where the pattern
+	// writes another collection.
 	ReadBefore int64 `json:"readBefore"`
 	ReadAfter  int64 `json:"readAfter"`
 	// Replays are the finds and aggregations of the collection that were seen, sent to the copy

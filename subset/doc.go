@@ -182,7 +182,7 @@ package subset
 //     sees one without the others. One item is put into its place by comparison: `$sortArray` of a thousand takes 9
 //     ms.
 //   - Nothing is dropped that is stored nowhere else. The parent's write answers what it pushed out of the array, and
-//     the insert's own command looks for these in the collection: no round trip in Add. If one is missing, the parent
+//     the insert's own command looks for these in the collection: no round trip in Insert. If one is missing, the parent
 //     is adopted in the same transaction, from what the answer held. Refusing such writes was the first rule: beside
 //     busy old code it refused all.
 //   - A write that meets a parent that was never counted changes nothing, by a guard in its filter, puts its item

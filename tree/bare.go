@@ -46,9 +46,9 @@ func (s *store) bareUnderMatch(parent any) bson.D {
 	return append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.AnArray)}))
 }
 
-// checkDeletable refuses a node without the derived field, even if it names no parent. It may be a document of
-// another representation, and its children are named by fields that this tree does not read.
-func (s *store) checkDeletable(n node) error {
+// checkDerived refuses a node without the derived field, even if it names no parent. It may be a document of
+// another representation, whose children are named by fields that this tree does not read.
+func (s *store) checkDerived(n node) error {
 	if s.derived != "" && n.raw.Lookup(s.derived).Type == 0 {
 		return s.notAdopted(n.id)
 	}

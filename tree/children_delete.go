@@ -123,8 +123,11 @@ func (s *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 		}
 	}
 	ids := idsOf(slices.DeleteFunc(all, func(n node) bool { return byKey[key(n.id)].raw == nil }))
-	bareNodes, err := s.findIn(ctx, ids, s.bareUnderMatch, bareMax)
+	bareNodes, err := s.findIn(ctx, ids, s.bareUnderMatch, bareMax+1)
 	if err != nil {
+		return 0, nil, err
+	}
+	if err := s.checkFew(bareNodes); err != nil {
 		return 0, nil, err
 	}
 	if err := s.checkAdopted(ctx, x); err != nil {

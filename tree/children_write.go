@@ -196,7 +196,7 @@ func (s *lists) pushTo(match bson.D, offset int, ids ...bson.RawValue) mongo.Wri
 	return update(match, append(expr.Op("$push", expr.D(s.o.ChildrenField, each)), s.childCountBy(int64(len(ids)))...))
 }
 
-// pull removes a node from the list of a parent.
+// pull removes a node from the list of a parent. It counts nothing if the list has lost the node meanwhile.
 func (s *lists) pull(parent, id bson.RawValue) mongo.WriteModel {
 	return s.pullFrom(append(s.listingMatch(id), expr.Element(s.o.IDField, equal(parent))), id)
 }

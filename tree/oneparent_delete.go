@@ -39,7 +39,7 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if policy == mongopatterns.Restrict && len(d.children) > 0 {
 		return nil, s.about(x.id, mongopatterns.ErrReferenced)
 	}
-	if err := cmp.Or(s.checkDeletable(x), s.checkAllSound(x, d.children)); err != nil {
+	if err := cmp.Or(s.checkDerived(x), s.checkAllSound(x, d.children)); err != nil {
 		return nil, err
 	}
 	gained := int64(-1) // children that the parent of x gets
@@ -142,8 +142,16 @@ func (s oneParent) removeByFilter(ctx context.Context, id bson.RawValue) (x node
 	return x, done.DeletedCount, nil
 }
 
-// bareMax bounds the bare nodes that Cascade reads, to find out whether they are below.
+// bareMax bounds the bare nodes that Cascade reads, to find out whether they are below. It reads one more, and refuses
+// them then.
 const bareMax = 10_000
+
+func (s *store) checkFew(bareNodes []node) error {
+	if len(bareNodes) > bareMax {
+		return fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, bareMax, s.derived)
+	}
+	return nil
+}
 
 // readForCascade reads a node that is to be deleted with all below it. Those are found by the derived field, so it
 // refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
@@ -153,13 +161,13 @@ func (s oneParent) readForCascade(ctx context.Context, id bson.RawValue) (x node
 	if err != nil {
 		return x, err
 	}
-	if len(nodes) > bareMax {
-		return x, fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, bareMax, s.derived)
+	if err := s.checkFew(nodes); err != nil {
+		return x, err
 	}
 	if x = pick(nodes, id); x.raw == nil {
 		return x, s.missing(id)
 	}
-	if err := s.checkDeletable(x); err != nil {
+	if err := s.checkDerived(x); err != nil {
 		return x, err
 	}
 	var parents []bson.RawValue

@@ -165,8 +165,13 @@ func (s gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.Write
 		return nil, nil
 	}
 	for _, n := range append(slices.Clone(d.children), d.x) {
-		if err := s.checkOrder(n); err != nil {
+		if err := s.checkWhole(n); err != nil {
 			return nil, err
+		}
+	}
+	for _, n := range d.children { // the server adds to a number or to nothing
+		if v := s.field(n.raw, field); v.Type != 0 && !v.IsNumber() {
+			return nil, s.badOrder(n, "is no number")
 		}
 	}
 	byOrder := func(a, b node) int { return cmp.Compare(a.order, b.order) }

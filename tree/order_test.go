@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -317,4 +318,27 @@ func TestOrderWithValidator(t *testing.T) {
 	}
 	match(t, "children", []any{"b", "c", "d"}, children)
 	healthy(t, nodes)
+}
+
+// Promote adds to the orders of children. Those that are no whole numbers, it refuses before it writes.
+func TestPromoteOddOrders(t *testing.T) {
+	t.Parallel()
+	for name, odd := range map[string]struct {
+		id    string
+		order any
+	}{"a fraction": {"x", 10.9}, "a child's fraction": {"child", 1.5}, "a child's null": {"child", nil}, "a child's text": {"child", "1"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
+			plant(t, tr, bson.M{"_id": "P"}, nil)
+			plant(t, tr, bson.M{"_id": "x"}, "P")
+			plant(t, tr, bson.M{"_id": "child"}, "x")
+			testkit.Update(t, coll, bson.M{"_id": odd.id}, bson.M{"$set": bson.M{"o": odd.order}})
+			before := stored(t, coll)
+			is(t, errOf(tr.Delete(ctx, "x", mongopatterns.Promote)), mongopatterns.ErrMalformed)
+			match(t, "after the refusal", before, stored(t, coll))
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -304,4 +305,17 @@ func TestPathOfOneType(t *testing.T) {
 	to := newAny(t, coll, tree.MaterializedPath, &tree.Options{PathField: "new"})
 	got = get(tree.Convert(ctx, from, to, nil))(t)
 	wrong(t, got.Remaining != 2, "%+v", got)
+}
+
+// A node without a path is not renamed: its path would be read as that of a root, whose segment may be its own.
+func TestRenameOfABareNode(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := openSite(t)
+	bare := bson.NewObjectID()
+	testkit.Insert(t, s.coll, bson.M{"_id": bare, "slug": "music"})
+	s.add(t, "/music/jazz")
+	before := stored(t, s.coll)
+	is(t, s.Rename(ctx, bare, "sound"), mongopatterns.ErrNotAdopted)
+	match(t, "after the refusal", before, stored(t, s.coll))
 }

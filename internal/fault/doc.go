@@ -9,7 +9,7 @@
 //
 //	question           yes for                                               asked by
 //	WroteNothing       a call of the library that has written nothing        OutcomeOf
-//	MayHaveWritten     a call of the library that may have written           maintain, tree.Load: to count as Unknown
+//	MayHaveWritten     a call of the library that may have written           maintain, windows, tree, outlier: to count as Unknown
 //	FromLibrary        an error made here                                    codec: to leave it as it is
 //	Refused            a document that no repetition stores                  loops: to name it, and go on with the others
 //	Temporary          what passes without anybody's doing                   extref.Watch: to open the stream again

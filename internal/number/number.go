@@ -34,7 +34,7 @@ func (x int192) plus(y int192) (out int192, ok bool) {
 	return out, out.high>>62 == out.high>>63 // far from an overflow
 }
 
-func (x int192) negative() int192 {
+func (x int192) negated() int192 {
 	low, borrow := bits.Sub64(0, x.low, 0)
 	mid, borrow := bits.Sub64(0, x.mid, borrow)
 	return int192{-x.high - int64(borrow), mid, low}
@@ -43,8 +43,8 @@ func (x int192) negative() int192 {
 // times returns x × by; ok is false if it may overflow.
 func (x int192) times(by uint64) (out int192, ok bool) {
 	if x.high < 0 {
-		out, ok = x.negative().times(by)
-		return out.negative(), ok
+		out, ok = x.negated().times(by)
+		return out.negated(), ok
 	}
 	var over, carry, next uint64
 	over, out.low = bits.Mul64(x.low, by)
@@ -157,7 +157,7 @@ func (s *Sum) AddDecimal(d bson.Decimal128) {
 	if exponent := int(high>>49&0x3fff) - 6176; high>>61&3 != 3 { // usual digits
 		x := int192{0, high & (1<<49 - 1), low}
 		if high>>63 == 1 {
-			x = x.negative()
+			x = x.negated()
 		}
 		s.add(x, -exponent)
 		return
@@ -193,7 +193,7 @@ func (s *Sum) trim() {
 		s.places = min(s.places, 0)
 	}
 	if negative {
-		x = x.negative()
+		x = x.negated()
 	}
 	for _, zeros := range []int{8, 1} {
 		for s.places >= zeros && x.low&(1<<zeros-1) == 0 {
@@ -205,7 +205,7 @@ func (s *Sum) trim() {
 		}
 	}
 	if s.digits = x; negative {
-		s.digits = x.negative()
+		s.digits = x.negated()
 	}
 }
 
@@ -221,7 +221,7 @@ func (s *Sum) Decimal() bson.Decimal128 {
 	if s.wide == nil && s.places > -6000 && s.places < 6000 {
 		x, sign, over := s.digits, uint64(0), 0
 		if x.high < 0 {
-			x, sign = x.negative(), 1<<63
+			x, sign = x.negated(), 1<<63
 		}
 		if !x.below34() {
 			over = max(0, (x.len()-1)*1233>>12-34) // ⌊log10 2^n⌋: one digit less than it has, or two

@@ -111,7 +111,7 @@ func (f *Frame) CountRefused(r *mongopatterns.Result, id bson.RawValue, rows int
 	r.Failed += int64(rows - 1)
 }
 
-// MaxAttempts is how often a write is tried when other writers come first.
+// MaxAttempts is how often a write is tried again, at most, when other writers come first.
 const MaxAttempts = 16
 
 // CheckRetry returns nil if upserts that were Taken may be sent again after so many attempts. In a transaction
