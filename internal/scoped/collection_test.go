@@ -195,9 +195,8 @@ func TestNotes(t *testing.T) {
 	c := scoped.On(db.Collection("c"))
 	for name, call := range commands(c) {
 		testkit.OK(t, testkit.ErrorOf(c.DeleteMany(t.Context(), all)))
-		for id, n := range map[int]int{1: 2, 99: 1} { // 99 is deleted
-			testkit.OK(t, testkit.ErrorOf(c.InsertOne(t.Context(), testkit.D("_id", id, "n", n))))
-		}
+		docs := []any{testkit.D("_id", 1, "n", 2), testkit.D("_id", 99, "n", 1)} // the first is updated, and 99 deleted
+		testkit.OK(t, testkit.ErrorOf(c.InsertMany(t.Context(), docs)))
 		before := stored(t, db.Collection("c"))
 		var notes scoped.Notes
 		testkit.OK(t, db.Client().UseSession(scoped.WithNotes(t.Context(), &notes), call))
