@@ -46,10 +46,24 @@ func (s *store) bareUnderMatch(parent any) bson.D {
 	return append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.AnArray)}))
 }
 
+// pathless reports whether a node of a tree of segments has no path, also if it names no parent. It would be taken for the
+// root that has its segment.
+func (s *store) pathless(n node) bool {
+	return s.o.SegmentField != "" && n.raw != nil && isNull(n.raw.Lookup(s.derived))
+}
+
+// checkNotBare refuses a node that is bare or pathless: but in ChildReferences it is not adopted.
+func (s *store) checkNotBare(n node) error {
+	if s.isBare(n.raw) || s.pathless(n) {
+		return s.notAdopted(n.id)
+	}
+	return nil
+}
+
 // checkDerived refuses a node without the derived field, even if it names no parent. It may be a document of
 // another representation, whose children are named by fields that this tree does not read.
 func (s *store) checkDerived(n node) error {
-	if s.derived != "" && n.raw.Lookup(s.derived).Type == 0 {
+	if s.derived != "" && n.raw.Lookup(s.derived).Type == 0 || s.pathless(n) {
 		return s.notAdopted(n.id)
 	}
 	return nil

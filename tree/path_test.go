@@ -307,15 +307,24 @@ func TestPathOfOneType(t *testing.T) {
 	wrong(t, got.Remaining != 2, "%+v", got)
 }
 
-// A node without a path is not renamed: its path would be read as that of a root, whose segment may be its own.
-func TestRenameOfABareNode(t *testing.T) {
+// A node without a path is not renamed or moved, nor gets children: it would be taken for the root that has its segment.
+func TestNodeWithoutAPath(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s := openSite(t)
-	bare := bson.NewObjectID()
-	testkit.Insert(t, s.coll, bson.M{"_id": bare, "slug": "music"})
 	s.add(t, "/music/jazz")
-	before := stored(t, s.coll)
-	is(t, s.Rename(ctx, bare, "sound"), mongopatterns.ErrNotAdopted)
-	match(t, "after the refusal", before, stored(t, s.coll))
+	for _, doc := range []bson.M{{"slug": "music"}, {"slug": "music", "parent": s.ids["/books"]}, {"slug": "books", "path": nil}} {
+		bare := bson.NewObjectID()
+		doc["_id"] = bare
+		testkit.Insert(t, s.coll, doc)
+		before := stored(t, s.coll)
+		is(t, s.Rename(ctx, bare, "sound"), mongopatterns.ErrNotAdopted)
+		is(t, s.Move(ctx, bare, s.Under(s.ids["/books/films"])), mongopatterns.ErrNotAdopted)
+		is(t, s.Move(ctx, s.ids["/books/films"], s.Under(bare)), mongopatterns.ErrNotAdopted)
+		is(t, errOf(s.Insert(ctx, page{Slug: "new"}, s.Under(bare))), mongopatterns.ErrNotAdopted)
+		is(t, errOf(s.Delete(ctx, bare, mongopatterns.Cascade)), mongopatterns.ErrNotAdopted)
+		is(t, errOf(s.Delete(ctx, bare, mongopatterns.Promote)), mongopatterns.ErrNotAdopted)
+		match(t, "after the refusals", before, stored(t, s.coll))
+		testkit.OK(t, testkit.ErrorOf(s.coll.DeleteOne(ctx, bson.M{"_id": bare})))
+	}
 }
