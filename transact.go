@@ -35,11 +35,14 @@ import (
 // writer.
 //
 // fn must not commit or abort the transaction itself. If it does, Transact returns ErrInvalid, and the outcome is
-// Unknown. When fn returns an error, the transaction is aborted and the error returned. If fn ignores the error of a call
-// of this library that had written something or has ended the transaction, Transact does not commit, and returns
-// that error; a call that fails before it writes can be ignored. If fn ignores such an error of the driver, the
-// commit fails, and fn runs again until ctx is done. If ctx ends while fn waits for a conflicting transaction,
-// the error matches ctx.Err() and names the conflict.
+// Unknown. When fn returns an error, the transaction is aborted and the error returned.
+//
+// If fn ignores the error of a call of this library, and the server had refused a command or half of the call was
+// written, Transact does not commit. It returns the ignored error, or the server's error that caused it. What a call for
+// many items had written before its error is committed, and its Result counts it. If fn ignores an error of the driver,
+// the commit fails, and fn runs again until ctx is done.
+//
+// If ctx ends while fn waits for a conflicting transaction, the error matches ctx.Err() and names the conflict.
 //
 // Transact returns at most half a second after ctx ends, even if the server does not answer. [OutcomeOf] its
 // error is then Unknown if it was waiting for the commit, and NotDone if it had not begun to commit. A

@@ -723,11 +723,8 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		result.Examined = result.Done
 		return result, err
 	}
-	defer func() {
-		if result.Examined > 0 { // the lease and the attempt are written, even if no value is
-			err = fault.Unknown(err)
-		}
-	}()
+	ctx, judge := scoped.Judged(ctx)
+	defer func() { err = judge(err) }() // the lease and the attempt are written, even if no value is
 	free := append(lease.Free(c.state("until")), filter...)
 	for {
 		ids, err := c.candidates(ctx, free)

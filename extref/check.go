@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -130,12 +131,8 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 	}
 	ctx, end := txn.Causal(ctx, c.source)
 	defer end()
-	lifted := false
-	defer func() {
-		if lifted { // the version of a source may be raised, even if no copy is written
-			err = fault.Unknown(err)
-		}
-	}()
+	ctx, judge := scoped.Judged(ctx)
+	defer func() { err = judge(err) }() // the version of a source may be raised, even if no copy is written
 	for batch, err := range c.examine(ctx, &w) {
 		if err != nil {
 			return result, err
@@ -154,7 +151,6 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 			}
 		}
 		for _, f := range wrong {
-			lifted = lifted || f.above > 0
 			done, err := c.propagateOne(ctx, f.key, inner(w), c.lifted(f.above))
 			done.Examined, done.Remaining = 0, 0 // counted by the loop above
 			maintain.Add(&result, done)

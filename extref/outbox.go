@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/lease"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -98,11 +99,8 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		result.Examined, err = c.outbox.CountDocuments(ctx, due)
 		return result, err
 	}
-	defer func() {
-		if result.Examined > 0 { // the lease of an entry is written, even if no copy is
-			err = fault.Unknown(err)
-		}
-	}()
+	ctx, judge := scoped.Judged(ctx)
+	defer func() { err = judge(err) }() // the lease of an entry is written, even if no copy is
 	// Another program may have stored anything there.
 	attempts := expr.Op("$convert", expr.D("input", expr.Field(attemptsField), "to", "long", "onError", 0, "onNull", 0))
 	take := mongo.Pipeline{expr.Op("$set", expr.D(dueField, lease.In(c.o.Lease), attemptsField, expr.Op("$add", attempts, 1)))}

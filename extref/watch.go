@@ -115,13 +115,8 @@ func (c *core) watch(ctx context.Context, tokens *scoped.Collection, opts *Watch
 	}
 	w.o.Name = cmp.Or(w.o.Name, c.source.Scope().Label(c.source.Database().Name()+"."+c.source.Name()))
 	w.work, _ = maintain.Completed(nil, 0)
-	notes := &scoped.Notes{Outer: scoped.NotesOf(ctx)}
-	ctx = scoped.WithNotes(ctx, notes)
-	defer func() {
-		if notes.Writes() > 0 {
-			err = fault.Unknown(err) // changes have been applied
-		}
-	}()
+	ctx, judge := scoped.Judged(ctx)
+	defer func() { err = judge(err) }()
 	for {
 		err := w.attempt(ctx)
 		switch {

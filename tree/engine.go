@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -301,6 +302,8 @@ func (e *engine) mayWrite(f finding) bool {
 // need another run. done has the nodes that earlier runs of the same call have counted.
 func (e *engine) run(ctx context.Context, done doneNodes) (result mongopatterns.Result, newWays bool, err error) {
 	e.done = done
+	ctx, judge := scoped.Judged(ctx)
+	defer func() { err = judge(err) }()
 	if err := e.begin(ctx); err != nil {
 		return result, false, err
 	}
@@ -316,9 +319,7 @@ func (e *engine) run(ctx context.Context, done doneNodes) (result mongopatterns.
 		return result, all.newWays, err
 	}
 	e.scanned = true
-	if err = e.finish(ctx, &result, &all); err != nil && !e.dry() {
-		err = fault.Unknown(err)
-	}
+	err = e.finish(ctx, &result, &all)
 	return result, all.newWays, err
 }
 

@@ -138,13 +138,8 @@ func Run(ctx context.Context, coll *scoped.Collection, work *mongopatterns.Work,
 	if err != nil {
 		return total, err
 	}
-	notes := &scoped.Notes{Outer: scoped.NotesOf(ctx)}
-	ctx = scoped.WithNotes(ctx, notes)
-	defer func() {
-		if notes.Writes() > 0 {
-			err = fault.Unknown(err) // the error is that of a later write or read
-		}
-	}()
+	ctx, judge := scoped.Judged(ctx)
+	defer func() { err = judge(err) }()
 	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 		return step(ctx, part, w, result)
 	}

@@ -63,11 +63,13 @@ func (c *Collection) Clone(opts ...options.Lister[options.CollectionOptions]) *C
 }
 
 func (c *Collection) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
-	return c.driver.Find(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).Find.After(opts)...)
+	return answered[*mongo.Cursor](ctx)(c.driver.Find(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).Find.After(opts)...))
 }
 
 func (c *Collection) FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	return c.driver.FindOne(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).FindOne.After(opts)...)
+	found := c.driver.FindOne(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).FindOne.After(opts)...)
+	failed(ctx, found.Err())
+	return found
 }
 
 func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
@@ -75,7 +77,7 @@ func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...option
 	if err != nil {
 		return nil, err
 	}
-	return c.driver.Aggregate(c.using(ctx), pipeline, comment.OptionsOf(ctx).Aggregate.After(opts)...)
+	return answered[*mongo.Cursor](ctx)(c.driver.Aggregate(c.using(ctx), pipeline, comment.OptionsOf(ctx).Aggregate.After(opts)...))
 }
 
 // AggregateGiven aggregates documents that the command holds, whatever the collection holds. It needs no right but to read
@@ -88,7 +90,7 @@ func (c *Collection) AggregateGiven(ctx context.Context, docs bson.A, stages mon
 }
 
 func (c *Collection) CountDocuments(ctx context.Context, filter any, opts ...options.Lister[options.CountOptions]) (int64, error) {
-	return c.driver.CountDocuments(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).Count.After(opts)...)
+	return answered[int64](ctx)(c.driver.CountDocuments(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).Count.After(opts)...))
 }
 
 // EstimatedDocumentCount counts the documents of a scope exactly, because the server knows only the number of all.
@@ -96,7 +98,7 @@ func (c *Collection) EstimatedDocumentCount(ctx context.Context, opts ...options
 	if c.scope != nil {
 		return c.CountDocuments(ctx, bson.D{})
 	}
-	return c.driver.EstimatedDocumentCount(c.using(ctx), comment.OptionsOf(ctx).Estimate.After(opts)...)
+	return answered[int64](ctx)(c.driver.EstimatedDocumentCount(c.using(ctx), comment.OptionsOf(ctx).Estimate.After(opts)...))
 }
 
 // Watch refuses a scope.

@@ -189,40 +189,54 @@ func TestOptionsOfTheCaller(t *testing.T) {
 	}
 }
 
-// The notes of a context have what its commands have written, and the collections that they have used.
+// The notes of a transaction have what its commands have written, the collections that they have used, and their first
+// error. Those of a call have what it has written.
 func TestNotes(t *testing.T) {
 	db := mongotest.Database(t)
 	c := scoped.On(db.Collection("c"))
+	session, err := db.Client().StartSession()
+	testkit.OK(t, err)
+	defer session.EndSession(t.Context())
+	noting := func() (context.Context, *scoped.Notes) {
+		n := &scoped.Notes{Session: session}
+		return mongo.NewSessionContext(scoped.WithNotes(t.Context(), n), session), n
+	}
 	for name, call := range commands(c) {
 		testkit.OK(t, testkit.ErrorOf(c.DeleteMany(t.Context(), all)))
 		docs := []any{testkit.D("_id", 1, "n", 2), testkit.D("_id", 99, "n", 1)} // the first is updated, and 99 deleted
 		testkit.OK(t, testkit.ErrorOf(c.InsertMany(t.Context(), docs)))
 		before := stored(t, db.Collection("c"))
-		var notes scoped.Notes
-		testkit.OK(t, db.Client().UseSession(scoped.WithNotes(t.Context(), &notes), call))
-		if wrote := !reflect.DeepEqual(before, stored(t, db.Collection("c"))); wrote != (notes.Writes() > 0) {
+		ctx, notes := noting()
+		ctx, judge := scoped.Judged(ctx)
+		testkit.OK(t, call(ctx))
+		wrote := !reflect.DeepEqual(before, stored(t, db.Collection("c")))
+		if wrote != (notes.Writes() > 0) || wrote != fault.MayHaveWritten(judge(errors.New("later"))) {
 			t.Errorf("%s: %d writes are counted, and it has written: %v", name, notes.Writes(), wrote)
 		}
-		if sent := name != "Watch" && !strings.HasPrefix(name, "function"); sent != (len(notes.Collections()) == 1) {
-			t.Errorf("%s: it has used %v", name, notes.Collections())
+		if sends := name != "Watch" && !strings.HasPrefix(name, "function"); sends {
+			if len(notes.Collections()) != 1 || notes.Err() != nil {
+				t.Errorf("%s: it has used %v, %v", name, notes.Collections(), notes.Err())
+			}
+			ctx, notes := noting()
+			over, cancel := context.WithTimeout(ctx, 0)
+			cancel()
+			if err := call(over); err == nil || notes.Err() == nil {
+				t.Errorf("%s: %v, and %v is noted", name, err, notes.Err())
+			}
 		}
 	}
-	var outer scoped.Notes
-	notes := scoped.Notes{Outer: &outer}
-	session, err := db.Client().StartSession()
-	testkit.OK(t, err)
-	defer session.EndSession(t.Context())
-	ctx := mongo.NewSessionContext(scoped.WithNotes(t.Context(), &notes), session)
 	none := testkit.D("_id", "none")
+	ctx, notes := noting()
 	testkit.OK(t, testkit.ErrorOf(c.UpdateOne(ctx, none, touch)))
 	testkit.OK(t, testkit.ErrorOf(c.DeleteOne(ctx, none)))
 	testkit.Is(t, c.FindOneAndUpdate(ctx, none, touch).Err(), mongo.ErrNoDocuments)
-	if notes.Writes() > 0 {
-		t.Errorf("%d writes", notes.Writes())
+	testkit.Is(t, c.FindOne(ctx, none).Err(), mongo.ErrNoDocuments)
+	apart := mongo.NewSessionContext(ctx, nil)
+	if err := testkit.ErrorOf(scoped.On(db.Collection("other")).UpdateOne(apart, none, testkit.D("$x", 1))); err == nil {
+		t.Error("no error of an unknown operator")
 	}
-	testkit.OK(t, testkit.ErrorOf(c.InsertOne(ctx, bson.D{})))
-	if notes.Writes() != 1 || outer.Writes() != 1 || outer.Collections()[0] != c {
-		t.Errorf("%d and %d writes", notes.Writes(), outer.Writes())
+	if notes.Writes() > 0 || notes.Err() != nil || len(notes.Collections()) != 1 {
+		t.Errorf("%d writes, %v, %v", notes.Writes(), notes.Err(), notes.Collections())
 	}
 }
 

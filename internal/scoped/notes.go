@@ -2,20 +2,27 @@ package scoped
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Notes are what the commands of a context have done.
+// Notes are what the commands of a context have done. Those of a transaction also have the collections that it has used,
+// and the error that ended it.
 type Notes struct {
-	Outer *Notes // notes it as well; nil for none
+	Session *mongo.Session // of the transaction; nil for the notes of a call
+	outer   *Notes         // notes it as well
 
 	writes atomic.Int64
-	mu     sync.Mutex
-	used   []*Collection // different ones
+
+	mu   sync.Mutex
+	used []*Collection // different ones
+	err  error
 }
 
 type notesKey struct{}
@@ -31,25 +38,54 @@ func NotesOf(ctx context.Context) *Notes {
 	return n
 }
 
+// Judged is ctx for the commands of a call, and judge makes the error of the call Unknown if one of them has written.
+func Judged(ctx context.Context) (_ context.Context, judge func(error) error) {
+	n := &Notes{outer: NotesOf(ctx)}
+	return WithNotes(ctx, n), func(err error) error {
+		if n.Writes() > 0 {
+			return fault.Unknown(err)
+		}
+		return err
+	}
+}
+
 // Writes is how many documents were written, at least. A document that was found and modified counts even if it is as
 // before.
 func (n *Notes) Writes() int64 { return n.writes.Load() }
 
 // Wrote adds to the writes; nil notes nothing.
 func (n *Notes) Wrote(documents int64) {
-	for ; n != nil; n = n.Outer {
+	for ; n != nil; n = n.outer {
 		n.writes.Add(documents)
 	}
 }
 
-// Used notes that the client of a transaction has sent a command to a collection; nil notes nothing.
-func (n *Notes) Used(c *Collection) {
-	for ; n != nil; n = n.Outer {
-		n.add(c)
-	}
+// Begin forgets the error of an attempt, for the next one.
+func (n *Notes) Begin() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.err = nil
 }
 
-func (n *Notes) add(c *Collection) {
+// Failed notes an error after which the transaction must not be committed.
+func (n *Notes) Failed(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.err = err
+}
+
+// Err is the error of Failed.
+func (n *Notes) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// Used notes a collection that the transaction uses; nil notes nothing.
+func (n *Notes) Used(c *Collection) {
+	if c == nil {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !slices.ContainsFunc(n.used, c.same) {
@@ -68,22 +104,50 @@ func (n *Notes) Collections() []*Collection {
 	return slices.Clone(n.used)
 }
 
-// using is ctx for a command to c, which it notes if a session of c's client is in ctx: the transaction of another client
-// does not use c.
-func (c *Collection) using(ctx context.Context) context.Context {
+// transaction returns the notes of the transaction that a command with ctx belongs to, nil if there is none.
+func transaction(ctx context.Context) *Notes {
 	n := NotesOf(ctx)
-	if n == nil {
-		return ctx
+	for n != nil && n.Session == nil {
+		n = n.outer
 	}
-	if session := mongo.SessionFromContext(ctx); session != nil && session.Client() == c.driver.Database().Client() {
+	if n == nil || n.Session != mongo.SessionFromContext(ctx) {
+		return nil
+	}
+	return n
+}
+
+// using is ctx for a command to c.
+func (c *Collection) using(ctx context.Context) context.Context {
+	if n := transaction(ctx); n != nil {
 		n.Used(c)
 	}
 	return ctx
 }
 
-// noted notes the documents that a command has written.
+// failed notes the error of a command. Every error of the server ends the transaction, and a command without an answer can
+// have failed there.
+func failed(ctx context.Context, err error) {
+	var server mongo.ServerError
+	if err == nil || !errors.As(err, &server) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
+		return
+	}
+	if n := transaction(ctx); n != nil && n.Err() == nil {
+		n.Failed(err)
+	}
+}
+
+// answered notes the error of a command that reads.
+func answered[R any](ctx context.Context) func(R, error) (R, error) {
+	return func(result R, err error) (R, error) {
+		failed(ctx, err)
+		return result, err
+	}
+}
+
+// noted notes the documents that a command has written, or its error.
 func noted[R any](ctx context.Context, written func(*R) int64) func(*R, error) (*R, error) {
 	return func(result *R, err error) (*R, error) {
+		failed(ctx, err)
 		if result != nil {
 			NotesOf(ctx).Wrote(written(result))
 		}
@@ -92,7 +156,7 @@ func noted[R any](ctx context.Context, written func(*R) int64) func(*R, error) (
 }
 
 func notedSingle(ctx context.Context, result *mongo.SingleResult) *mongo.SingleResult {
-	if result.Err() == nil {
+	if failed(ctx, result.Err()); result.Err() == nil {
 		NotesOf(ctx).Wrote(1)
 	}
 	return result

@@ -76,13 +76,6 @@ func unsupported(err error) error {
 	return err
 }
 
-// ends reports whether an error of a call has ended its transaction on the server, or may have: every error of a command
-// does, and a command without an answer can have failed.
-func ends(err error) bool {
-	var server mongo.ServerError
-	return errors.As(err, &server) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)
-}
-
 // outOfTime reports whether a command ended for lack of time, though the context of its call has not: by the client's
 // Timeout, or because it found no server.
 func outOfTime(err error) bool { return errors.Is(err, context.DeadlineExceeded) }

@@ -87,15 +87,14 @@ func run(ctx context.Context, client *mongo.Client, coll *scoped.Collection, fn 
 // A transaction is all attempts of one Run: they use one session, and each has a new number.
 type transaction struct {
 	client        *mongo.Client
-	notes         scoped.Notes
+	notes         scoped.Notes // of all attempts; the error is that of the one under way
 	session       *mongo.Session
 	ownSession    bool  // nobody else uses the session
 	lent          *lent // its session, if Causal has made it
 	clientTimeout bool  // the context of Run has no deadline, so that the client's Timeout counts
 	mayBeOpen     bool  // on the server, after its attempts
 
-	inside  *watched              // the context of fn in the attempt under way
-	spoiled atomic.Pointer[error] // why the attempt under way cannot be committed
+	inside *watched // the context of fn in the attempt under way
 
 	named    map[turn.Document]bool // by InTurn
 	turn     turn.Turn              // those of named at which it has its turn
@@ -108,16 +107,16 @@ type startedKey struct{}
 // transactionOf returns a transaction in the session of ctx, or in a new one.
 func transactionOf(ctx context.Context, client *mongo.Client, coll *scoped.Collection) (t *transaction, err error) {
 	t = &transaction{client: client, session: mongo.SessionFromContext(ctx)}
-	if coll != nil {
-		t.notes.Used(coll)
-	}
+	t.notes.Used(coll)
 	_, dated := ctx.Deadline()
 	t.clientTimeout = !dated
 	if t.session == nil {
 		t.ownSession = true
 		t.session, err = client.StartSession()
+		t.notes.Session = t.session
 		return t, err
 	}
+	t.notes.Session = t.session
 	if l, ok := ctx.Value(lentKey{}).(*lent); ok && l.session == t.session {
 		t.lent, t.mayBeOpen = l, l.mayBeOpen
 	}
@@ -173,7 +172,7 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	visible, stop := t.visible(ctx)
 	defer stop()
 	t.inside = &watched{Context: mongo.NewSessionContext(visible, t.session)}
-	t.spoiled.Store(nil)
+	t.notes.Begin()
 	before := t.notes.Writes()
 	err := fn(scoped.WithNotes(context.WithValue(t.inside, startedKey{}, t), &t.notes))
 	if !t.session.TransactionRunning() {
@@ -194,31 +193,29 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	return got, err
 }
 
-// join runs fn in the transaction of ctx. If that is one of Run, it is not committed after an error of fn that has ended
-// it on the server, or that came after a write: half of a call could be stored if somebody ignored the error.
+// join runs fn in the transaction of ctx. If that is one of Run, it is not committed after an error of fn that came after a
+// write: half of a call would be stored if somebody ignored the error.
 func join(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Context) error) error {
 	t, ok := ctx.Value(startedKey{}).(*transaction)
 	if !ok || t.session != peekSession(ctx) {
 		return unsupported(fn(ctx))
 	}
-	if coll != nil {
-		t.notes.Used(coll)
-	}
-	before := t.notes.Writes()
+	t.notes.Used(coll)
+	before, failed := t.notes.Writes(), t.notes.Err() != nil
 	err := unsupported(fn(ctx))
-	if err != nil && (t.notes.Writes() > before || ends(err)) {
-		t.spoiled.CompareAndSwap(nil, &err)
+	if err != nil && !failed && (t.notes.Writes() > before || t.notes.Err() != nil) {
+		t.notes.Failed(err) // it says more than the command's
 	}
 	return err
 }
 
-// ignored returns the error that spoiled the attempt, though fn returned none.
+// ignored returns the error after which the attempt must not be committed, though fn returned none.
 func (t *transaction) ignored() error {
-	err := t.spoiled.Load()
+	err := t.notes.Err()
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("not committed, because the function ignored an error: %w", *err)
+	return fmt.Errorf("not committed, because the function ignored an error: %w", err)
 }
 
 // visible is the context of fn. It shows the deadline of the caller and not that of Limited: with a deadline the driver

@@ -584,7 +584,16 @@ func TestIgnoredErrors(t *testing.T) {
 			}
 		})
 	}
-	err := txn.RunOf(t.Context(), db.Client(), func(ctx context.Context) error {
+	ctx, cancel := freed(t.Context())
+	defer cancel()
+	err := txn.RunOf(ctx, db.Client(), func(ctx context.Context) error { // a call of one command joins nothing
+		_, _ = scoped.On(coll).InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}})
+		return nil
+	})
+	if !mongo.IsDuplicateKeyError(err) || !fault.WroteNothing(err) {
+		t.Errorf("after one command: %v", err)
+	}
+	err = txn.RunOf(t.Context(), db.Client(), func(ctx context.Context) error {
 		call(ctx, func(ctx context.Context) error { return refused })
 		return add(ctx, "a")
 	})
