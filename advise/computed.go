@@ -332,7 +332,7 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	return nil
 }
 
-// place is the collection in whose documents the totals have their place. It declines if there is none.
+// place returns the collection whose documents can hold the totals. It declines if no collection can.
 func (l *looker) place(ctx context.Context, c *collection, t totals) (*collection, error) {
 	targets, err := l.targets(ctx, c, t.key)
 	if err != nil {

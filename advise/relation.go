@@ -229,7 +229,7 @@ type ownIDs struct {
 	kind          string // the type of one
 }
 
-// ownIDs declines if the elements are few, or share _ids. There are none if the lists have no elements.
+// ownIDs counts the _ids of a list's elements. It declines if there are few elements, or if several share an _id.
 func (l *looker) ownIDs(ctx context.Context, c *collection, path string) (ownIDs, error) {
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$unwind", "$"+path),

@@ -483,7 +483,7 @@ func (l *looker) misplaced(ctx context.Context, c *collection, s span) error {
 			return err
 		}
 		if !ok {
-			return declined("the times are " + s.form.name + ", of which some make no dates, and the packages need dates")
+			return declined("the times are " + s.form.name + ", and some of them cannot be converted to dates, which the packages need")
 		}
 	}
 	if s.upsert == "" || s.upsert == "_id" {

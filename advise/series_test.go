@@ -217,7 +217,7 @@ func TestSeriesOfOtherForms(t *testing.T) {
 		{`{"sensor": 1, "ms": {"$gte": 1767229200000, "$lt": 1767232800000}}`, "bucket:readings.ms", ""},
 		{`{"sensor": 1, "s": {"$gte": 1767229200}}`, "bucket:readings.s", ""},
 		{`{"sensor": 1, "iso": {"$gte": "2026-01-01T01:00:00Z"}}`, "bucket:readings.iso", ""},
-		{`{"sensor": 1, "mixed": {"$gte": "2026-01-01T01:00:00Z"}}`, "", "of which some make no dates"},
+		{`{"sensor": 1, "mixed": {"$gte": "2026-01-01T01:00:00Z"}}`, "", "some of them cannot be converted to dates"},
 		{`{"sensor": 1, "v": {"$gte": 100}}`, "", ""},
 	} {
 		if scale.Third(test.filter) {

@@ -68,7 +68,7 @@ func (a *list) heavy() error {
 	return nil
 }
 
-// partly declines lists of which reads do not want a part, or not the same one.
+// partly declines if reads want the whole list, or different parts of it.
 func (l *looker) partly(c *collection, a *list, want want, e estimate, large string) error {
 	switch writes := c.writesTo([]string{a.path}); {
 	case a.element != "object":

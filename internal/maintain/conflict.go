@@ -25,8 +25,8 @@ func Once(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Cont
 	})
 }
 
-// Busy turns a conflict into that of Once, and returns any other error as it is. It is for a transaction that first
-// waits for a lock: a conflict there is none of the batch.
+// Busy turns a conflict into that of Once, and returns any other error as it is. Use it in a
+// transaction that takes a lock first: a conflict on the lock is not one of the batch.
 func Busy(err error) error {
 	if !txn.Conflicted(err) {
 		return err

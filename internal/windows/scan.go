@@ -150,7 +150,8 @@ func (l *ledger) passTo(ctx context.Context, id bson.RawValue) iter.Seq2[scanned
 	}
 }
 
-// inCurrent reports whether id lies in the current interval and not in one after it, of which it reads more if necessary.
+// inCurrent reports whether id lies in the current interval, before the next one begins. It reads the next intervals if it
+// needs them.
 func (l *ledger) inCurrent(ctx context.Context, id bson.RawValue) (inside bool, err error) {
 	if l.at+1 == len(l.intervals) && !l.all {
 		if err := l.readMore(ctx, "$gt", l.intervals[l.at].from); err != nil {
