@@ -39,11 +39,10 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 		return total, err
 	}
 	if t.c.byParentField {
-		total, _, err = newEngine(deriving, t.c, t.c, work).run(ctx, doneNodes{})
+		total, _, err = newEngine(deriving, t.c, t.c, work).run(ctx)
 		return total, err
 	}
-	done := doneNodes{}
-	total, err = t.c.adoptByParents(ctx, work, done)
+	total, err = t.c.adoptByParents(ctx, work)
 	if err != nil || work != nil && work.DryRun {
 		return total, err
 	}
@@ -53,16 +52,17 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	if t.c.namesChildren {
 		failed = mongopatterns.Result{Failed: total.Failed, Failures: total.Failures}
 	}
-	later, _, err := newEngine(deriving, t.c, t.c, work).run(ctx, done)
+	later, _, err := newEngine(deriving, t.c, t.c, work).run(ctx)
+	placed := total.Done
 	addLaterRun(&total, later)
+	total.Done = max(placed, later.Done) // mostly the same nodes
 	maintain.Add(&total, failed)
 	return total, err
 }
 
 // adoptByParents is the first run of Adopt where the tree has no ParentField of its own: it converts from a tree that
 // has one.
-func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work,
-	done doneNodes) (result mongopatterns.Result, err error) {
+func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	o := c.o
 	o.OrderField, o.Graph = "", false
 	from, err := newCore(c.coll.Driver(), ParentReferences, o)
@@ -72,6 +72,6 @@ func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work,
 	if err := agree(from, c); err != nil {
 		return result, err
 	}
-	result, _, err = newEngine(placing, from, c, work).run(ctx, done)
+	result, _, err = newEngine(placing, from, c, work).run(ctx)
 	return result, err
 }

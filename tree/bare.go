@@ -46,15 +46,10 @@ func (s *store) bareUnderMatch(parent any) bson.D {
 	return append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.AnArray)}))
 }
 
-// pathless reports whether a node of a tree of segments has no path, also if it names no parent. It would be taken for the
-// root that has its segment.
-func (s *store) pathless(n node) bool {
-	return s.o.SegmentField != "" && n.raw != nil && isNull(n.raw.Lookup(s.derived))
-}
-
-// checkNotBare refuses a node that is bare or pathless: but in ChildReferences it is not adopted.
-func (s *store) checkNotBare(n node) error {
-	if s.isBare(n.raw) || s.pathless(n) {
+// checkOwnsPaths refuses to change the paths below a node of a tree of segments that has no path itself: they may be those
+// below a root with the same segment. Other paths are of IDs, which no two nodes share.
+func (s *store) checkOwnsPaths(n node) error {
+	if s.o.SegmentField != "" && isNull(n.raw.Lookup(s.derived)) {
 		return s.notAdopted(n.id)
 	}
 	return nil
@@ -63,10 +58,10 @@ func (s *store) checkNotBare(n node) error {
 // checkDerived refuses a node without the derived field, even if it names no parent. It may be a document of
 // another representation, whose children are named by fields that this tree does not read.
 func (s *store) checkDerived(n node) error {
-	if s.derived != "" && n.raw.Lookup(s.derived).Type == 0 || s.pathless(n) {
+	if s.derived != "" && n.raw.Lookup(s.derived).Type == 0 {
 		return s.notAdopted(n.id)
 	}
-	return nil
+	return s.checkOwnsPaths(n)
 }
 
 // notAdopted is the error for a node that lacks the derived field.

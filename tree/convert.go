@@ -44,7 +44,7 @@ func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, 
 	if err := collation.Refuse(ctx, from.c.coll, to.c.locks); err != nil {
 		return result, err
 	}
-	result, _, err = newEngine(deriving, from.c, to.c, work).run(ctx, doneNodes{})
+	result, _, err = newEngine(deriving, from.c, to.c, work).run(ctx)
 	return result, err
 }
 

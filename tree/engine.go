@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -42,23 +41,7 @@ type engine struct {
 	epoch       int64    // of the lock document, when known was begun
 	scanIsOlder bool     // the scan may have read nodes before the tree had this epoch
 
-	done    doneNodes
 	scanned bool // all batches are done, and the result is that of the whole run
-}
-
-// doneNodes are hashes of the IDs that a call has counted in Result.Done: several runs, and the numbering of nested sets,
-// may write a node, which counts once.
-type doneNodes map[uint64]struct{}
-
-var hashSeed = maphash.MakeSeed()
-
-// add returns how many of the nodes are new.
-func (d doneNodes) add(ids []bson.RawValue) int64 {
-	before := len(d)
-	for _, id := range ids {
-		d[maphash.String(hashSeed, key(id))] = struct{}{}
-	}
-	return int64(len(d) - before)
 }
 
 // mode is what a run of the engine does.
@@ -259,8 +242,7 @@ func (e *engine) confirm(ctx context.Context, parts []part) (all []mongopatterns
 
 // outcome says what was done about findings.
 type outcome struct {
-	done       []bson.RawValue // nodes that are written
-	left       map[string]bool // nodes that count as Remaining
+	done, left map[string]bool // nodes that are written, and those that count as Remaining
 	newWays    bool            // nodes got another way up
 	newNumbers bool            // nested sets have to be numbered
 }
@@ -268,7 +250,7 @@ type outcome struct {
 // sift decides which findings are written now, and which nodes count as Remaining. It takes one change of the way up
 // for each node: after that the others may not be true any more, and the next pass of Repair finds what is left.
 func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) {
-	out.left = map[string]bool{}
+	out.done, out.left = map[string]bool{}, map[string]bool{}
 	moved := map[string]bool{}
 	for _, f := range found {
 		k := key(f.id)
@@ -284,7 +266,9 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 		case f.moves():
 			moved[k], out.newWays = true, true
 		}
-		out.done = append(out.done, f.written...)
+		if f.id.Type != 0 { // the order of the roots is no node's
+			out.done[k] = true
+		}
 		models = append(models, f.writes...)
 	}
 	return models, out
@@ -299,9 +283,8 @@ func (e *engine) mayWrite(f finding) bool {
 }
 
 // run is the scan that writes: Repair, Adopt and Convert. If ways up have changed, nodes that the scan had passed may
-// need another run. done has the nodes that earlier runs of the same call have counted.
-func (e *engine) run(ctx context.Context, done doneNodes) (result mongopatterns.Result, newWays bool, err error) {
-	e.done = done
+// need another run.
+func (e *engine) run(ctx context.Context) (result mongopatterns.Result, newWays bool, err error) {
 	ctx, judge := scoped.Judged(ctx)
 	defer func() { err = judge(err) }()
 	if err := e.begin(ctx); err != nil {
@@ -334,7 +317,7 @@ func (e *engine) apply(ctx context.Context, parts []part, result *mongopatterns.
 		if out.newWays {
 			e.forget(e.epoch)
 		}
-		result.Done += e.done.add(out.done)
+		result.Done += int64(len(out.done))
 		result.Remaining += int64(len(out.left))
 		all.newWays, all.newNumbers = all.newWays || out.newWays, all.newNumbers || out.newNumbers
 	}
@@ -421,10 +404,10 @@ func (e *engine) renumber(ctx context.Context, result *mongopatterns.Result) err
 			return e.withEpoch(ctx, result, func(ctx context.Context, _ int64) error { return fn(ctx) })
 		}
 	}
-	ids, err := e.to.numbers.renumber(ctx, run, e.dry())
+	n, err := e.to.numbers.renumber(ctx, run, e.dry())
 	if err != nil && result.Conflicts > conflicts {
 		return fmt.Errorf("%w; the numbers of nested sets are written in one transaction, so run it while nobody writes", err)
 	}
-	result.Done += e.done.add(ids)
+	result.Done = max(result.Done, n) // mostly the same nodes
 	return err
 }

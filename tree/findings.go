@@ -18,7 +18,6 @@ type finding struct {
 	problems []mongopatterns.Problem
 	writes   []mongo.WriteModel // none: the problems remain
 	remedy   remedy
-	written  []bson.RawValue // the nodes that Result.Done counts
 }
 
 // remedy says what the writes of a finding change, besides the fields of the node.
@@ -42,7 +41,7 @@ func (e *engine) problem(kind mongopatterns.ProblemKind, n node, field, detail s
 
 // findingOf is a finding of one problem.
 func findingOf(n node, p mongopatterns.Problem, writes ...mongo.WriteModel) finding {
-	return finding{id: n.id, problems: []mongopatterns.Problem{p}, writes: writes, written: []bson.RawValue{n.id}}
+	return finding{id: n.id, problems: []mongopatterns.Problem{p}, writes: writes}
 }
 
 // batch is nodes that are looked at together, each with its place and its children.
@@ -177,7 +176,7 @@ func (e *engine) rootFinding(n node, p mongopatterns.Problem) finding {
 // one write.
 func (e *engine) wrongFields(n node, at *place, children []node) []finding {
 	var set bson.D
-	f := finding{id: n.id, written: []bson.RawValue{n.id}}
+	f := finding{id: n.id}
 	for _, want := range e.wanted(at, children) {
 		if p, wrong := e.compare(n, want); wrong {
 			set = append(set, expr.Element(want.Key, p.Want))
@@ -236,14 +235,12 @@ func (e *engine) disorder(parent node, children []node) []finding {
 	if !e.converts() && e.to.o.OrderField == "" {
 		return nil
 	}
-	writes, written := e.to.fixOrder(children)
+	writes := e.to.fixOrder(children)
 	if len(writes) == 0 {
 		return nil
 	}
 	p := e.problem(WrongOrder, parent, "", e.to.sortField+" of children is missing, no whole number, or twice the same")
-	f := findingOf(parent, p, writes...)
-	f.written = written
-	return []finding{f}
+	return []finding{findingOf(parent, p, writes...)}
 }
 
 // noNode is in place of the parent of the roots, in findings about these.

@@ -57,8 +57,8 @@ const maxPasses = 100
 // selects nodes.
 //
 // It is safe beside other writers, which wait or run again while a batch is written. To finish an
-// interrupted Repair, run it again. In memory it holds a hash of each node that it writes. Nested sets are
-// renumbered in one transaction, for which it holds the tree fields of all nodes. With more than about 100,000 nodes it may exceed the
+// interrupted Repair, run it again. Nested sets are renumbered in one transaction, and Repair holds
+// the tree fields of all nodes in memory for it. With more than about 100,000 nodes it may exceed the
 // server's limit for transactions (60 s).
 //
 // Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each document is
@@ -71,9 +71,8 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 	if err := collation.Refuse(ctx, t.c.coll, t.c.locks); err != nil {
 		return total, err
 	}
-	done := doneNodes{}
 	for pass := range maxPasses {
-		result, newWays, err := newEngine(repairing, t.c, t.c, work).run(ctx, done)
+		result, newWays, err := newEngine(repairing, t.c, t.c, work).run(ctx)
 		if pass == 0 {
 			total = result
 		} else {

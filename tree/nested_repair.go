@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -58,34 +57,33 @@ func (s numbers) misnumbered(e *engine, n node, detail string) []finding {
 	return []finding{f}
 }
 
-// renumber numbers all nodes anew from their parent fields, and returns the IDs of those that got other numbers. Siblings
+// renumber numbers all nodes anew from their parent fields, and returns how many got other numbers. Siblings
 // keep the order of the numbers they have; those without numbers come last, by _id. Nodes on or below a cycle get 0. It
 // holds the shapes of all nodes in memory, and runs in one transaction, because half of a new numbering is wrong. run is
 // withLock or like it, for a dry run atomically.
 func (s numbers) renumber(ctx context.Context, run func(context.Context, func(context.Context) error) error,
-	dry bool) (ids []bson.RawValue, err error) {
+	dry bool) (written int64, err error) {
 	err = run(ctx, func(ctx context.Context) error {
 		nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.nodesMatch()), expr.Op("$sort", expr.D("_id", 1))})
 		if err != nil {
 			return err
 		}
 		var models []mongo.WriteModel
-		ids = nil // this transaction may run again
 		for i, r := range s.newRanges(nodes) {
 			if n := nodes[i]; !s.whole(n) || n.left != r.left || n.right != r.right {
-				ids = append(ids, n.id)
 				models = append(models, update(s.idMatch(n.id), expr.Op("$set", expr.D(s.o.LeftField, r.left, s.o.RightField, r.right))))
 			}
 		}
+		written = int64(len(models))
 		if dry {
 			return nil
 		}
 		return s.write(ctx, models...)
 	})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return ids, nil
+	return written, nil
 }
 
 // span is the range of a node.

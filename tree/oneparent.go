@@ -153,7 +153,10 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 			return err
 		}
 		to := foundPosition{position: pos, anchor: anchor, parent: parent, moving: &x}
-		if err := cmp.Or(s.checkUnder(id, parent), s.checkNoCycle(ctx, x, to)); err != nil {
+		if err := cmp.Or(s.checkOwnsPaths(x), s.checkUnder(id, parent)); err != nil {
+			return err
+		}
+		if err := s.checkNoCycle(ctx, x, to); err != nil {
 			return err
 		}
 		orderFields, shifts, err := s.siblingOrder.orderAt(ctx, to)

@@ -248,14 +248,13 @@ func (s *store) orderOf(n node) int64 {
 	return math.MaxInt64
 }
 
-// fixOrder returns the writes that give siblings, which come sorted, distinct whole numbers, and the IDs of those that
-// get another one. Siblings keep the numbers
+// fixOrder returns the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers
 // they have, and those without one come after them. If two have the same number, or one has a number beyond orderMax or so
 // near to it that the others find no room, all are renumbered.
-func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel, written []bson.RawValue) {
+func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	field := s.sortField
 	if field == "" {
-		return nil, nil
+		return nil
 	}
 	siblings = slices.Clone(siblings)
 	slices.SortStableFunc(siblings, func(a, b node) int { return cmp.Compare(s.orderOf(a), s.orderOf(b)) })
@@ -275,5 +274,5 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel, written []
 		models = append(models, update(s.idMatch(n.id), expr.Op("$set", expr.D(field, next))))
 		next += orderGap
 	}
-	return models, idsOf(siblings[start:])
+	return models
 }

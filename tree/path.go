@@ -119,7 +119,7 @@ func (s materializedPath) rename(ctx context.Context, id, segment bson.RawValue)
 		if err != nil {
 			return err
 		}
-		if err := s.checkNotBare(x); err != nil {
+		if err := s.checkOwnsPaths(x); err != nil {
 			return err
 		}
 		models := []mongo.WriteModel{update(s.idMatch(id), expr.Op("$set", expr.D(s.o.SegmentField, segment)))}

@@ -241,6 +241,14 @@ func (s references) makeRoot(n node) []mongo.WriteModel {
 	return append(models, s.representation.updatesBelow(n, *s.nodeUnder(n.id, n.segment, nil))...)
 }
 
+// checkNotBare refuses a bare node: in these representations it is not adopted.
+func (s references) checkNotBare(n node) error {
+	if s.isBare(n.raw) {
+		return s.notAdopted(n.id)
+	}
+	return nil
+}
+
 func (s references) checkAdopted(_ context.Context, n node) error { return s.checkNotBare(n) }
 
 // checkWay: where the parent field has led to ancestors, nothing is missing.
