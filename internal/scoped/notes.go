@@ -88,13 +88,12 @@ func (n *Notes) Used(c *Collection) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !slices.ContainsFunc(n.used, c.same) {
-		n.used = append(n.used, c)
+	for _, other := range n.used {
+		if c.Name() == other.Name() && c.Database().Name() == other.Database().Name() {
+			return
+		}
 	}
-}
-
-func (c *Collection) same(other *Collection) bool {
-	return c.Name() == other.Name() && c.Database().Name() == other.Database().Name()
+	n.used = append(n.used, c)
 }
 
 // Collections are those that were used, in the order of their first use.
@@ -127,11 +126,15 @@ func (c *Collection) using(ctx context.Context) context.Context {
 // failed notes the error of a command. Every error of the server ends the transaction, and a command without an answer can
 // have failed there.
 func failed(ctx context.Context, err error) {
-	var server mongo.ServerError
-	if err == nil || !errors.As(err, &server) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
+	if err == nil {
 		return
 	}
-	if n := transaction(ctx); n != nil && n.Err() == nil {
+	n := transaction(ctx)
+	if n == nil || n.Err() != nil {
+		return
+	}
+	var server mongo.ServerError
+	if errors.As(err, &server) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
 		n.Failed(err)
 	}
 }
