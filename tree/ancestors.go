@@ -86,6 +86,15 @@ func (s *store) upBy(way any, levels int) mongo.Pipeline {
 	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldRef), expr.Field(fieldTree+"."+s.o.IDField))))
 }
 
+func (s ancestorArray) liesBelow(x node, to foundPosition) (below, known bool) {
+	return isAbove(x, to.parent, s.above), true
+}
+
+// isAbove reports whether x is n, or one of the ancestors that n holds; nil is the parent of a root.
+func isAbove(x node, n *node, above func(node, bson.RawValue) []bson.RawValue) bool {
+	return n != nil && (same(n.id, x.id) || holds(above(*n, x.id), x.id))
+}
+
 // above gives a node that was not read the ancestors of its parent's children.
 func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 	if n.raw == nil {

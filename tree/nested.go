@@ -32,6 +32,12 @@ func (s nestedSets) refExpr() any                                   { return exp
 func (s nestedSets) up(levels int) mongo.Pipeline                   { return s.parentUp(levels) }
 func (s nestedSets) above(node, bson.RawValue) []bson.RawValue      { return nil }
 
+// liesBelow reports whether the number at the position is in the range of x.
+func (s nestedSets) liesBelow(x node, to foundPosition) (below, known bool) {
+	left := leftByAnchor(to)
+	return left > x.left && left <= x.right, true
+}
+
 // down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it searches by
 // the parent fields.
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
@@ -107,12 +113,6 @@ func (s numbers) orderAt(ctx context.Context, pos foundPosition) (fields bson.D,
 		shifts = []mongo.WriteModel{s.shift(stretch{left, math.MaxInt64, 2})}
 	}
 	return expr.D(s.o.LeftField, left, s.o.RightField, left+1), shifts, nil
-}
-
-// encloses reports whether a position is in the range of x. If x moved there, it would lie below itself.
-func (s numbers) encloses(x node, pos foundPosition) bool {
-	left := leftByAnchor(pos)
-	return pos.kind != atRoot && left > x.left && left <= x.right
 }
 
 // swap exchanges the range of x and the numbers between it and its new left; the numbers beyond these do not change.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -194,26 +193,20 @@ func (s oneParent) checkBeside(sibling node) error {
 	return cmp.Or(s.checkNotBare(sibling), s.siblingOrder.checkNumbered(sibling))
 }
 
-// checkNoCycle refuses to move x below itself. It reads only in ParentReferences; in the others the fields of the parent,
-// or the numbers of the anchor, say what is above the position.
+// checkNoCycle refuses to move x below itself. It reads only where the fields of the parent or of the anchor do not say what
+// is above the position.
 func (s oneParent) checkNoCycle(ctx context.Context, x node, to foundPosition) error {
-	var below bool
-	switch parent := to.parent; {
-	case s.numbered: // NestedSets
-		below = numbers{s.references}.encloses(x, to)
-	case parent == nil:
+	if to.kind == atRoot {
 		return nil
-	case !s.inherits: // ParentReferences
-		return s.searchCycle(ctx, s, x, *parent)
-	case s.tellsAncestors():
-		below = same(parent.id, x.id) || holds(s.representation.above(*parent, x.id), x.id)
-	default: // a path of segments
-		below = strings.HasPrefix(s.full(*parent), s.full(x))
 	}
+	below, known := s.representation.liesBelow(x, to)
 	if below {
 		return s.about(x.id, ErrCycle)
 	}
-	return nil
+	if known || to.parent == nil {
+		return nil
+	}
+	return s.searchCycle(ctx, s, x, *to.parent)
 }
 
 // relocation returns the writes to a node that moves under a parent, to its descendants, and to the child counts of both

@@ -20,6 +20,7 @@ func parentLayout(o Options) layout {
 }
 
 func (s parentRefs) parent(n node) (node, string)                   { return s.namedParent(n) }
+func (s parentRefs) liesBelow(node, foundPosition) (_, known bool)  { return false, false }
 func (s parentRefs) fieldsUnder(parent *node) bson.D                { return s.parentField(parent) }
 func (s parentRefs) refExpr() any                                   { return expr.Field(s.o.IDField) }
 func (s parentRefs) up(levels int) mongo.Pipeline                   { return s.parentUp(levels) }

@@ -65,6 +65,14 @@ func (s *store) rootPath() bson.RawValue {
 	return value.New(s.o.PathDelimiter)
 }
 
+// liesBelow compares paths of segments, which name no IDs.
+func (s materializedPath) liesBelow(x node, to foundPosition) (below, known bool) {
+	if s.o.SegmentField != "" {
+		return to.parent != nil && strings.HasPrefix(s.full(*to.parent), s.full(x)), true
+	}
+	return isAbove(x, to.parent, s.above), true
+}
+
 func (s materializedPath) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(s.o.PathField, s.rootPath())

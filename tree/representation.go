@@ -18,6 +18,9 @@ type representation interface {
 	// parent returns the parent that a node names, as far as that tells it: its ID, or its path and segment. At a root it
 	// has neither. broken describes a reference that is not valid.
 	parent(n node) (ref node, broken string)
+	// liesBelow reports whether a position for x is below x. known is false in ParentReferences, where the fields of the
+	// nodes that were read do not tell.
+	liesBelow(x node, to foundPosition) (below, known bool)
 	// fieldsUnder returns the tree fields of a node under a parent, nil for a root.
 	fieldsUnder(parent *node) bson.D
 	// updatesBelow returns the writes to the nodes below x, which moves; to is x where it moves.
