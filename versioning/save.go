@@ -488,7 +488,7 @@ func (d *History[ID, T]) Edit(ctx context.Context, id ID, fn func(*T) error, cha
 }
 
 // retryLimit is how long a call without a deadline is repeated: as long as a transaction. A test shortens it.
-var retryLimit = 120 * time.Second
+var retryLimit = pause.Limit
 
 // retry calls try again after a conflict with another writer, until the context ends, or for retryLimit.
 func (d *History[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
