@@ -373,6 +373,7 @@ func TestUnknownRouter(t *testing.T) {
 
 // A commit whose answer is lost is sent again, and is done once.
 func TestCommitIsRepeated(t *testing.T) {
+	t.Parallel()
 	clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
 		want := 0
 		for _, faults := range [][]proxy.Fault{
@@ -446,6 +447,7 @@ func TestCommitWithoutAServerToRepeatIt(t *testing.T) {
 // In a context without a deadline the Timeout of the client ends a command, an abort or a commit without an answer, and
 // with it the call. It is known what is stored unless it was the commit.
 func TestTimeoutOfTheClient(t *testing.T) {
+	t.Parallel()
 	const timeout = 3 * time.Second // what is not swallowed is answered sooner on a busy machine, too
 	type swallowed struct {
 		command string
@@ -497,6 +499,7 @@ func TestTimeoutOfTheClient(t *testing.T) {
 
 // A Timeout of the client bounds single commands, and not how long a call waits for others.
 func TestTimeoutDoesNotEndTheWait(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t, options.Client().SetTimeout(3*time.Second))
 	coll := db.Collection("c")
 	if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}}); err != nil {

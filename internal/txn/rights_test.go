@@ -21,6 +21,7 @@ import (
 // A user who may write in one database or collection only gives up during a command of a transaction, and the command comes late.
 // The transaction is ended with few commands: by a read of a collection that a call named, or else by the end of its session.
 func TestFewRights(t *testing.T) {
+	t.Parallel()
 	server := testkit.Authenticate(t)
 	server.User(t, "writer", "readWrite", "shop")
 	testkit.OK(t, server.Root.Database("admin").RunCommand(t.Context(), testkit.D("createRole", "collection", "roles", bson.A{}, "privileges", bson.A{

@@ -425,38 +425,42 @@ func TestNoServerIsNoConflict(t *testing.T) {
 // An old connection of the client ends in the middle of a transaction, and the new ones end during their login, as those of
 // a server do that is about to stop. The driver gives such an error no label, though the command was never sent.
 func TestLoginsCut(t *testing.T) {
-	for _, login := range []string{"hello", "saslContinue"} {
-		for _, command := range []string{"update", "commitTransaction"} {
-			t.Run(login+" "+command, func(t *testing.T) {
-				p := proxy.New(t, mongotest.URI(t))
-				coll := mongotest.Database(t, p.Options()).Collection("c")
-				if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
-					t.Fatal(err)
-				}
-				p.HangUp(login, 3)
-				broken := false
-				p.Break(func(c proxy.Command) *proxy.Fault {
-					if c.Name != command || broken {
-						return nil
-					}
-					broken = true
-					return &proxy.CloseBefore
-				})
-				if err := txn.Run(patient(t), scoped.On(coll), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
-					t.Errorf("%T %v", err, err)
-				}
-				p.HangUp(login, 0)
-				if n := value(t, coll, "a"); n != 1 {
-					t.Errorf("done %d times", n)
-				}
-			})
+	t.Parallel()
+	type cut struct{ login, command string }
+	beside(t, map[string]cut{
+		"hello, update":          {"hello", "update"},
+		"hello, commit":          {"hello", "commitTransaction"},
+		"authentication, update": {"saslContinue", "update"},
+		"authentication, commit": {"saslContinue", "commitTransaction"},
+	}, func(t *testing.T, test cut) {
+		p := proxy.New(t, mongotest.URI(t))
+		coll := mongotest.Database(t, p.Options()).Collection("c")
+		if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		p.HangUp(test.login, 3)
+		broken := false
+		p.Break(func(c proxy.Command) *proxy.Fault {
+			if c.Name != test.command || broken {
+				return nil
+			}
+			broken = true
+			return &proxy.CloseBefore
+		})
+		if err := txn.Run(patient(t), scoped.On(coll), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+			t.Errorf("%T %v", err, err)
+		}
+		p.HangUp(test.login, 0)
+		if n := value(t, coll, "a"); n != 1 {
+			t.Errorf("done %d times", n)
+		}
+	})
 }
 
 // A login that is cut off fails every command that waits for a connection. The driver does not send the commands of a
 // transaction again, though they were never sent.
 func TestLoginCutForOthers(t *testing.T) {
+	t.Parallel()
 	const waiting = 20
 	var armed atomic.Bool
 	var asked atomic.Int32
