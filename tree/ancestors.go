@@ -21,7 +21,7 @@ func ancestorsLayout(o Options) layout {
 		refField: o.ParentField, sortField: o.OrderField, byParentField: true, derived: o.AncestorsField, inherits: true}
 }
 
-func (s ancestorArray) parent(n node) (node, string) { return s.namedParent(n) }
+func (s ancestorArray) parent(n node) (ref, string) { return s.namedParent(n) }
 
 // fieldsUnder copies the array of the parent, which has to be right: see oneParent.checkSound.
 func (s ancestorArray) fieldsUnder(parent *node) bson.D {

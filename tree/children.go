@@ -97,7 +97,7 @@ func (s *lists) rootsMatch() bson.D          { return nil }
 // listingMatch is the filter for the nodes that list an ID, or one that a condition such as anyOf is for.
 func (s *lists) listingMatch(id any) bson.D { return expr.D(s.o.ChildrenField, equal(id)) }
 
-func (s *lists) parent(node) (ref node, broken string) { return node{}, "" }
+func (s *lists) parent(node) (named ref, broken string) { return ref{}, "" }
 
 func (s *lists) fieldsOf(_ *node, children []node) bson.D {
 	return expr.D(s.o.ChildrenField, idsOf(children))

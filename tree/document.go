@@ -24,15 +24,20 @@ const (
 
 var internal = []string{fieldDepth, fieldTree, fieldRef, fieldSelf, fieldLock}
 
-// node is a document, or what is known of one: a reference that another node holds, or a place that a node will get.
+// ref is what names a node: its ID or, in a path of segments, its path and segment. The zero ref names none.
+type ref struct {
+	id      bson.RawValue
+	segment bson.RawValue // the value of the SegmentField, if there is one
+	path    string        // the delimiter at a root
+}
+
+// node is a document, or, from nodeUnder, what one will be at another place.
 type node struct {
-	raw         bson.Raw // nil if the document was not read
-	id          bson.RawValue
-	segment     bson.RawValue // the value of the SegmentField, if there is one
+	ref
+	raw         bson.Raw      // nil if the document was not read
 	parent      bson.RawValue // null at a root, also for Options.RootParent
 	placedUnder *node         // the parent, if nodeUnder made this node
 	children    []bson.RawValue
-	path        string // the delimiter at a root
 	left, right int64
 	order       int64
 }
@@ -42,8 +47,8 @@ func (n node) width() int64 { return max(n.right-n.left, 1) / 2 }
 
 // parse reads the fields of the tree from a document. A field of the wrong type counts as missing.
 func (s *store) parse(raw bson.Raw) node {
-	n := node{raw: raw, id: raw.Lookup(s.o.IDField), segment: s.field(raw, s.o.SegmentField),
-		parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter, order: integer(s.field(raw, s.o.OrderField)),
+	n := node{raw: raw, ref: ref{raw.Lookup(s.o.IDField), s.field(raw, s.o.SegmentField), s.o.PathDelimiter},
+		parent: s.field(raw, s.o.ParentField), order: integer(s.field(raw, s.o.OrderField)),
 		left: integer(s.field(raw, s.o.LeftField)), right: integer(s.field(raw, s.o.RightField))}
 	if s.kind == ChildReferences {
 		n.children = list(raw.Lookup(s.o.ChildrenField))
@@ -57,34 +62,41 @@ func (s *store) parse(raw bson.Raw) node {
 	return n
 }
 
-// refKey is a map key for the value that the children of n hold to name it, "" for no node. With a SegmentField that
-// is the path of its children. If only the ID of n is known it is that of the ID: a bare node
-// names its parent so.
-func (s *store) refKey(n node) string {
+// refKey is a map key for the value that the children of a node hold to name it, "" for no node. With a SegmentField that
+// is the path of its children. If only its ID is known it is that of the ID: a bare node names its parent so.
+func (s *store) refKey(r ref) string {
 	switch {
-	case s.o.SegmentField != "" && s.checkUsable(n) == nil:
-		return "path" + s.full(n)
-	case n.id.Type == 0:
+	case s.o.SegmentField != "" && s.checkUsable(r) == nil:
+		return "path" + s.full(r)
+	case r.id.Type == 0:
 		return ""
 	}
-	return key(n.id)
+	return key(r.id)
 }
 
 // namesOf are the keys of a node in a map for those that name it: children by its refKey, lists and bare nodes by its ID.
-func (s *store) namesOf(n node) [2]string { return [2]string{key(n.id), s.refKey(n)} }
+func (s *store) namesOf(r ref) [2]string { return [2]string{key(r.id), s.refKey(r)} }
 
 // tellsAncestors reports whether a node holds the IDs of its ancestors. Segments of a SegmentField are not IDs.
 func (s *store) tellsAncestors() bool { return s.inherits && s.o.SegmentField == "" }
 
-// isNode reports whether n, the result of parent, is a node at all. For a root it is none.
-func (s *store) isNode(n node) bool { return s.refKey(n) != "" }
+// names reports whether r names a node. The parent of a root does not.
+func (s *store) names(r ref) bool { return s.refKey(r) != "" }
+
+// refOf is what names n, nil for nil.
+func refOf(n *node) *ref {
+	if n == nil {
+		return nil
+	}
+	return &n.ref
+}
 
 // nodeUnder returns what a node with an ID and a segment would be under parent, or as a root if parent is nil. Only the
 // fields from which those of its children are derived are set.
 func (s *store) nodeUnder(id, segment bson.RawValue, parent *node) *node {
-	n := &node{id: id, segment: segment, parent: value.Null, placedUnder: parent, path: s.o.PathDelimiter}
+	n := &node{ref: ref{id, segment, s.o.PathDelimiter}, parent: value.Null, placedUnder: parent}
 	if parent != nil {
-		n.parent, n.path = parent.id, s.full(*parent)
+		n.parent, n.path = parent.id, s.full(parent.ref)
 	}
 	return n
 }
@@ -186,7 +198,7 @@ func (s *store) prepare(user any) (d newDocument, err error) {
 		d.doc = append(d.doc, expr.Element(s.o.ChildCountField, int64(0)))
 	}
 	d.segment, _ = valueIn(d.doc, s.o.SegmentField).(bson.RawValue)
-	return d, s.checkUsable(node{id: d.id, segment: d.segment})
+	return d, s.checkUsable(ref{id: d.id, segment: d.segment})
 }
 
 // ownFields encodes a document of the user, without the fields that the tree and the scope write.

@@ -79,8 +79,8 @@ type level struct {
 // accept returns the ID of a node's parent. It returns false for a node that must not be yielded, because it was yielded
 // before, or because its parent is not in l.parents: the node has moved meanwhile, or has an array of parents.
 func (l *level) accept(n node) (parent bson.RawValue, ok bool) {
-	ref, broken := l.parent(n)
-	parent, known := l.parents[cmp.Or(l.refKey(ref), key(n.id))]
+	named, broken := l.parent(n)
+	parent, known := l.parents[cmp.Or(l.refKey(named), key(n.id))]
 	if broken != "" || l.seen[key(n.id)] || !known && l.parents != nil {
 		return value.Null, false
 	}
@@ -100,7 +100,7 @@ func (l *level) next() mongo.Pipeline {
 	l.todo = l.todo[len(batch):]
 	l.parents = map[string]bson.RawValue{}
 	for _, n := range batch {
-		for _, name := range l.namesOf(n) {
+		for _, name := range l.namesOf(n.ref) {
 			l.parents[name] = n.id
 		}
 		for _, id := range n.children {
@@ -125,7 +125,7 @@ func (t *Tree[ID, T]) entry(cur *mongo.Cursor, id, parent bson.RawValue) (e Entr
 
 // slim copies the fields of a node that sortedChildren needs, so that the reply it was read from can be freed.
 func slim(n node) node {
-	out := node{id: value.Clone(n.id), segment: value.Clone(n.segment), path: n.path}
+	out := node{ref: ref{value.Clone(n.id), value.Clone(n.segment), n.path}}
 	for _, id := range n.children {
 		out.children = append(out.children, value.Clone(id))
 	}

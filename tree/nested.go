@@ -24,7 +24,7 @@ func nestedLayout(o Options) layout {
 		numbered: true, descendantsFrom: fromNode}
 }
 
-func (s nestedSets) parent(n node) (node, string)                   { return s.namedParent(n) }
+func (s nestedSets) parent(n node) (ref, string)                    { return s.namedParent(n) }
 func (s nestedSets) fieldsUnder(parent *node) bson.D                { return s.parentField(parent) }
 func (s nestedSets) updatesBelow(node, node) []mongo.WriteModel     { return nil }
 func (s nestedSets) handOver(x node, heir *node) []mongo.WriteModel { return s.parentHandOver(x, heir) }

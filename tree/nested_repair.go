@@ -93,8 +93,8 @@ type span struct{ left, right int64 }
 func (s numbers) newRanges(nodes []node) []span {
 	pieces, below := make([]piece, len(nodes)), make([][]int, len(nodes))
 	for i, n := range nodes {
-		ref, broken := s.parent(n)
-		pieces[i] = s.pieceOf(n, ref, broken, i)
+		parent, broken := s.representation.parent(n)
+		pieces[i] = s.pieceOf(n, parent, broken, i)
 	}
 	s.assemble(pieces, func(parent, child int) { below[parent] = append(below[parent], child) })
 	ranges, next := make([]span, len(nodes)), int64(0)

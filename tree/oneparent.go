@@ -24,7 +24,7 @@ type oneParent struct {
 // checkSound refuses a node if its fields do not tell where it is, or contradict each other. It cannot move then, because
 // the move could close a cycle, and no node can be placed under it, because the fields of that would be wrong as well.
 func (s oneParent) checkSound(n node) error {
-	return cmp.Or(s.checkNotBare(n), s.checkAncestors(n), s.checkUsable(n), s.siblingOrder.checkNumbered(n))
+	return cmp.Or(s.checkNotBare(n), s.checkAncestors(n), s.checkUsable(n.ref), s.siblingOrder.checkNumbered(n))
 }
 
 // checkAncestors refuses a node with an array of ancestors that does not end with its parent.
@@ -122,7 +122,7 @@ func (s oneParent) holdParent(ctx context.Context, match bson.D, ifMissing error
 		if err != nil {
 			return nil, nil, err
 		}
-		return &n, s.changeChildCount(&n, 1), s.checkSound(n)
+		return &n, s.changeChildCount(&n.ref, 1), s.checkSound(n)
 	}
 	n, err := s.touch(ctx, match, ifMissing)
 	if err != nil {
@@ -219,19 +219,19 @@ func (s oneParent) relocation(x node, parent *node, orderFields bson.D) []mongo.
 		s.setFields(x, append(s.representation.fieldsUnder(parent), orderFields...)),
 		s.representation.updatesBelow(x, *s.nodeUnder(x.id, x.segment, parent)),
 		s.changeChildCount(s.parentRef(x), -1),
-		s.changeChildCount(parent, 1))
+		s.changeChildCount(refOf(parent), 1))
 }
 
 // isChildOf reports whether a node is a child of parent, or a root for nil.
 func (s oneParent) isChildOf(x node, parent *node) bool {
-	ref, broken := s.representation.parent(x)
+	named, broken := s.representation.parent(x)
 	switch {
 	case broken != "":
 		return false
 	case parent == nil:
-		return !s.isNode(ref)
+		return !s.names(named)
 	}
-	return s.refKey(ref) == s.refKey(*parent)
+	return s.refKey(named) == s.refKey(parent.ref)
 }
 
 // setFields is the write that sets fields of a node, if there are any.
@@ -243,12 +243,12 @@ func (s oneParent) setFields(x node, fields bson.D) []mongo.WriteModel {
 }
 
 // changeChildCount returns the write to the child count of a node, if there is one to change.
-func (s oneParent) changeChildCount(n *node, by int64) []mongo.WriteModel {
+func (s oneParent) changeChildCount(named *ref, by int64) []mongo.WriteModel {
 	change := s.childCountBy(by)
-	if n == nil || change == nil {
+	if named == nil || change == nil {
 		return nil
 	}
-	return []mongo.WriteModel{update(s.namedMatch(*n), change)}
+	return []mongo.WriteModel{update(s.namedMatch(*named), change)}
 }
 
 // arrange places the documents of a Load.
@@ -281,8 +281,8 @@ func (s oneParent) fieldsInOrder(parent *node, orderFields bson.D) bson.D {
 
 // audit reports an ID, or a segment, that cannot be in a path, and otherwise wrong numbers.
 func (s oneParent) audit(e *engine, n node, _ *place, children []node) []finding {
-	if s.checkUsable(n) == nil {
+	if s.checkUsable(n.ref) == nil {
 		return s.siblingOrder.auditNumbers(e, n, children)
 	}
-	return []finding{findingOf(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n).Error()))}
+	return []finding{findingOf(n, e.problem(mongopatterns.WrongField, n, s.segmentField(), s.checkSegment(n.ref).Error()))}
 }

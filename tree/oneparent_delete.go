@@ -29,7 +29,7 @@ func (s oneParent) removeOne(ctx context.Context, id bson.RawValue, policy mongo
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(s.checkUsable(x), s.checkNotBare(x), s.siblingOrder.checkNumbered(x)); err != nil {
+	if err := cmp.Or(s.checkUsable(x.ref), s.checkNotBare(x), s.siblingOrder.checkNumbered(x)); err != nil {
 		return nil, err
 	}
 	d, err := s.readForDelete(ctx, x, policy)
@@ -74,21 +74,21 @@ func (s oneParent) checkAllSound(x node, children []node) error {
 // readForDelete reads the children of x, and for Promote also the parent that gets them, in the same round trip.
 func (s oneParent) readForDelete(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
 	d = deletion{x: x, policy: policy}
-	match, ref := s.childrenAndBareMatch(x), s.parentRef(x)
+	match, parent := s.childrenAndBareMatch(x), s.parentRef(x)
 	if policy == mongopatterns.Restrict {
 		d.children, err = s.findAll(ctx, match, 1)
 		return d, err
 	}
-	if policy == mongopatterns.Unlink || ref == nil {
+	if policy == mongopatterns.Unlink || parent == nil {
 		d.children, err = s.findAll(ctx, match)
 		return d, err
 	}
-	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{match, s.namedMatch(*ref)}))
+	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{match, s.namedMatch(*parent)}))
 	if err != nil {
 		return d, err
 	}
 	for _, n := range nodes {
-		if s.refKey(n) == s.refKey(*ref) {
+		if s.refKey(n.ref) == s.refKey(*parent) {
 			d.heir = &n
 		} else {
 			d.children = append(d.children, n)
@@ -132,7 +132,7 @@ func (s oneParent) removeByFilter(ctx context.Context, id bson.RawValue) (x node
 	if x, err = s.readForCascade(ctx, id); err != nil {
 		return x, 0, err
 	}
-	if err := cmp.Or(s.checkUsable(x), s.siblingOrder.checkNumbered(x)); err != nil {
+	if err := cmp.Or(s.checkUsable(x.ref), s.siblingOrder.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
 	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.representation.descendantsMatch(x, 0)})))

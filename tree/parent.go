@@ -19,7 +19,7 @@ func parentLayout(o Options) layout {
 		descendantsFrom: fromQuery}
 }
 
-func (s parentRefs) parent(n node) (node, string)                   { return s.namedParent(n) }
+func (s parentRefs) parent(n node) (ref, string)                    { return s.namedParent(n) }
 func (s parentRefs) liesBelow(node, foundPosition) (_, known bool)  { return false, false }
 func (s parentRefs) fieldsUnder(parent *node) bson.D                { return s.parentField(parent) }
 func (s parentRefs) refExpr() any                                   { return expr.Field(s.o.IDField) }
@@ -34,19 +34,19 @@ func (s parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
 
 // The rest of this file reads and writes the ParentField, for the representations that have one.
 
-// namedParent returns the parent that the ParentField names, a node without an ID for a root. A value that
+// namedParent returns the parent that the ParentField names, a zero ref for a root. A value that
 // cannot be an ID, such as an array or a regular expression, is returned as broken, because in a filter it would
 // match other nodes.
-func (s *store) namedParent(n node) (ref node, broken string) {
+func (s *store) namedParent(n node) (named ref, broken string) {
 	switch {
 	case n.parent.Type == bson.TypeNull:
-		return ref, ""
+		return named, ""
 	case n.parent.Type == bson.TypeArray:
 		broken = "the parent is an array"
 	case value.CheckID(n.parent) != nil:
 		broken = "the parent is " + text(n.parent)
 	}
-	return node{id: n.parent}, broken
+	return ref{id: n.parent}, broken
 }
 
 // noParent reports whether the value v of a ParentField means a root.

@@ -32,7 +32,7 @@ const malformed = "malformed"
 
 // parent of a malformed path is still its last segment, so that calls beside and below such a node find the parent.
 // For a bare node, which has no path, the ParentField counts.
-func (s materializedPath) parent(n node) (ref node, broken string) {
+func (s materializedPath) parent(n node) (named ref, broken string) {
 	if s.isBare(n.raw) {
 		return s.namedParent(n)
 	}
@@ -41,20 +41,20 @@ func (s materializedPath) parent(n node) (ref node, broken string) {
 		if v := n.raw.Lookup(s.o.PathField); !isNull(v) && !same(v, s.rootPath()) {
 			broken = malformed
 		}
-		return ref, broken
+		return named, broken
 	}
 	last := segments[len(segments)-1]
-	ref.path = strings.TrimSuffix(n.path, last+sep)
+	named.path = strings.TrimSuffix(n.path, last+sep)
 	ok := true
 	if s.o.SegmentField != "" {
-		ref.segment = value.New(last)
+		named.segment = value.New(last)
 	} else {
-		ref.id, ok = segmentID(last, n.id)
+		named.id, ok = segmentID(last, n.id)
 	}
 	if !ok || n.path != sep+strings.Join(segments, sep)+sep {
 		broken = malformed
 	}
-	return ref, broken
+	return named, broken
 }
 
 // rootPath is the value of the path of a root.
@@ -68,7 +68,7 @@ func (s *store) rootPath() bson.RawValue {
 // liesBelow compares paths of segments, which name no IDs.
 func (s materializedPath) liesBelow(x node, to foundPosition) (below, known bool) {
 	if s.o.SegmentField != "" {
-		return to.parent != nil && strings.HasPrefix(s.full(*to.parent), s.full(x)), true
+		return to.parent != nil && strings.HasPrefix(s.full(to.parent.ref), s.full(x.ref)), true
 	}
 	return isAbove(x, to.parent, s.above), true
 }
@@ -77,18 +77,18 @@ func (s materializedPath) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(s.o.PathField, s.rootPath())
 	}
-	return expr.D(s.o.PathField, s.full(*parent))
+	return expr.D(s.o.PathField, s.full(parent.ref))
 }
 
 func (s materializedPath) updatesBelow(x, to node) []mongo.WriteModel {
-	return s.rebase(s.full(x), s.full(to))
+	return s.rebase(s.full(x.ref), s.full(to.ref))
 }
 
 func (s materializedPath) handOver(x node, heir *node) []mongo.WriteModel {
 	if heir == nil {
-		return s.rebase(s.full(x), s.o.PathDelimiter)
+		return s.rebase(s.full(x.ref), s.o.PathDelimiter)
 	}
-	return s.rebase(s.full(x), s.full(*heir))
+	return s.rebase(s.full(x.ref), s.full(heir.ref))
 }
 
 // rebase replaces the beginning of all paths that have it. Segments are unique among siblings, so if a deleted node
@@ -119,7 +119,7 @@ func (s materializedPath) rebaseOnce(from, start string) []mongo.WriteModel {
 // rename writes the new segment to the node and to all paths below it. A node without a valid segment has no nodes
 // below it.
 func (s materializedPath) rename(ctx context.Context, id, segment bson.RawValue) error {
-	if err := s.checkUsable(node{id: id, segment: segment}); err != nil {
+	if err := s.checkUsable(ref{id: id, segment: segment}); err != nil {
 		return err
 	}
 	return s.withLock(ctx, func(ctx context.Context) error {
@@ -131,7 +131,7 @@ func (s materializedPath) rename(ctx context.Context, id, segment bson.RawValue)
 			return err
 		}
 		models := []mongo.WriteModel{update(s.idMatch(id), expr.Op("$set", expr.D(s.o.SegmentField, segment)))}
-		if to := x; s.checkUsable(x) == nil {
+		if to := x; s.checkUsable(x.ref) == nil {
 			to.segment = segment
 			models = append(models, s.updatesBelow(x, to)...)
 		}
@@ -209,7 +209,7 @@ func (s materializedPath) down(id any, depth int, self bool) mongo.Pipeline {
 }
 
 func (s materializedPath) descendantsMatch(n node, depth int) bson.D {
-	full := s.full(n)
+	full := s.full(n.ref)
 	match := expr.D(s.o.PathField, s.pathRange(full))
 	if depth > 0 {
 		match = append(match, s.toDepthMatch(strings.Count(full, s.o.PathDelimiter)+1, depth)...)

@@ -19,10 +19,10 @@ func FuzzPath(f *testing.F) {
 		}
 		c := &store{o: Options{PathDelimiter: delimiter}}
 		named := func(s string) bson.RawValue { v, _ := c.codec.Value(s); return v }
-		if c.checkSegment(node{id: named(a)}) != nil || c.checkSegment(node{id: named(b)}) != nil {
+		if c.checkSegment(ref{id: named(a)}) != nil || c.checkSegment(ref{id: named(b)}) != nil {
 			return
 		}
-		full := c.full(node{path: c.full(node{path: delimiter, id: named(a)}), id: named(b)})
+		full := c.full(ref{path: c.full(ref{path: delimiter, id: named(a)}), id: named(b)})
 		if got := c.segments(full); len(got) != 2 || got[0] != a || got[1] != b {
 			t.Errorf("segments of %q: %q", full, got)
 		}

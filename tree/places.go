@@ -79,7 +79,7 @@ func (e *engine) placeOf(n node) *place {
 func (e *engine) newPlace(n node) *place {
 	at := &place{id: value.Clone(n.id), segment: value.Clone(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
 		said: said{bare: e.from.isBare(n.raw), parent: value.Clone(n.parent)}}
-	for _, name := range e.from.namesOf(n) {
+	for _, name := range e.from.namesOf(n.ref) {
 		e.known[name] = at
 		e.added = append(e.added, name)
 	}
@@ -89,7 +89,7 @@ func (e *engine) newPlace(n node) *place {
 // markAdopted notes that a node has its path or its array in to already, and so stays where it is there. climb does not go
 // above it.
 func (e *engine) markAdopted(at *place, n node) {
-	at.adopted, at.seenBelow = true, &node{id: at.id, segment: at.segment, path: e.to.parse(n.raw).path}
+	at.adopted, at.seenBelow = true, &node{ref: ref{at.id, at.segment, e.to.parse(n.raw).path}}
 }
 
 // moved reports whether a node names another parent than when its place was found. Old code moves nodes without
@@ -99,15 +99,15 @@ func (e *engine) moved(n node) bool {
 	if at == nil || !at.begun {
 		return false
 	}
-	if e.known[e.from.refKey(n)] != at {
+	if e.known[e.from.refKey(n.ref)] != at {
 		return true
 	}
 	// In ChildReferences the parent field says where a node without an array is.
 	if e.from.isBare(n.raw) && (at.adopted || !at.said.bare || !same(n.parent, at.said.parent)) {
 		return true
 	}
-	ref, _ := e.from.parent(n)
-	return !at.adopted && at.said.refKey != e.from.refKey(ref)
+	named, _ := e.from.parent(n)
+	return !at.adopted && at.said.refKey != e.from.refKey(named)
 }
 
 // readParents reads the parents of places that are not known, links the places to them, and returns
@@ -150,8 +150,8 @@ func (e *engine) beginStep(at *place) bool {
 		return true
 	}
 	at.begun = true
-	ref, broken := e.from.parent(at.node)
-	at.said.refKey, at.lost = e.from.refKey(ref), broken
+	named, broken := e.from.parent(at.node)
+	at.said.refKey, at.lost = e.from.refKey(named), broken
 	if broken != "" || at.adopted {
 		return true
 	}
@@ -179,14 +179,14 @@ func (e *engine) finishBare(at *place) {
 	if listed || !e.from.isBare(at.node.raw) {
 		return
 	}
-	ref, broken := e.from.namedParent(at.node)
+	named, broken := e.from.namedParent(at.node)
 	at.unlisted, at.parents, at.lost = true, nil, broken
 	switch {
 	case broken != "":
 	case e.converts():
 		at.lost = "not adopted"
 	default:
-		e.linkTo(at, e.from.refKey(ref))
+		e.linkTo(at, e.from.refKey(named))
 	}
 }
 
@@ -218,7 +218,7 @@ func (e *engine) asParent(at *place) *node {
 		}
 		at.seenBelow = e.to.nodeUnder(at.id, at.segment, parent)
 	}
-	if e.to.checkUsable(*at.seenBelow) != nil {
+	if e.to.checkUsable(at.seenBelow.ref) != nil {
 		return nil
 	}
 	return at.seenBelow

@@ -32,7 +32,7 @@ func (t *Tree[ID, T]) ChildrenFilter(ctx context.Context, id ID) (filter bson.D,
 // matches nothing.
 func (c *core) filter(ctx context.Context, id bson.RawValue, from source, of func(n node) bson.D) (bson.D, error) {
 	if from == fromID {
-		return c.coll.Scope().Match(of(node{id: id})), nil
+		return c.coll.Scope().Match(of(node{ref: ref{id: id}})), nil
 	}
 	n, err := c.readNode(ctx, id)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, from source, of fun
 	if err := c.checkAdopted(ctx, n); err != nil {
 		return nil, err
 	}
-	return c.coll.Scope().Match(of(n)), c.checkUsable(n)
+	return c.coll.Scope().Match(of(n)), c.checkUsable(n.ref)
 }
 
 // DescendantsFilter matches the nodes below a node.

@@ -151,8 +151,8 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 			return nested[T]{}, err
 		}
 		x := t.c.parse(cur.Current)
-		ref, broken := t.c.parent(x)
-		its := t.c.pieceOf(x, ref, broken, len(all.nodes))
+		parent, broken := t.c.parent(x)
+		its := t.c.pieceOf(x, parent, broken, len(all.nodes))
 		if its.id == root && found {
 			continue
 		}
@@ -183,15 +183,15 @@ type piece struct {
 
 // pieceOf makes the piece of a node; ref and broken are the results of parent. A bare node gets the parent that its
 // field names, so that Forest shows it.
-func (s *store) pieceOf(n, ref node, broken string, index int) piece {
-	p := piece{id: key(n.id), names: s.namesOf(n), order: s.orderOf(n), bare: s.isBare(n.raw), index: index}
+func (s *store) pieceOf(n node, parent ref, broken string, index int) piece {
+	p := piece{id: key(n.id), names: s.namesOf(n.ref), order: s.orderOf(n), bare: s.isBare(n.raw), index: index}
 	for _, id := range n.children {
 		p.listed = append(p.listed, key(id))
 	}
 	if broken != "" {
 		return p
 	}
-	if p.parent = s.refKey(ref); p.parent == "" && p.bare && n.parent.Type != bson.TypeArray {
+	if p.parent = s.refKey(parent); p.parent == "" && p.bare && n.parent.Type != bson.TypeArray {
 		p.parent = key(n.parent)
 	}
 	p.root = p.parent == "" && !p.bare

@@ -154,7 +154,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	if len(all) > 1 {
 		return all[0], nil
 	}
-	if ref, broken := t.c.parent(x); t.c.isNode(ref) || broken != "" {
+	if parent, broken := t.c.parent(x); t.c.names(parent) || broken != "" {
 		return none, t.c.about(x.id, mongopatterns.ErrNoParent)
 	}
 	return none, t.c.about(x.id, ErrIsRoot)

@@ -20,16 +20,15 @@ type references struct {
 }
 
 // parentRef is parent with nil for a root. The parent need not exist.
-func (s references) parentRef(n node) *node {
-	if ref, _ := s.parent(n); s.isNode(ref) {
-		return &ref
+func (s references) parentRef(n node) *ref {
+	if named, _ := s.representation.parent(n); s.names(named) {
+		return &named
 	}
 	return nil
 }
 
-// namedMatch is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
-// a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
-func (s references) namedMatch(refs ...node) bson.D {
+// namedMatch is the filter for nodes by what names them. Those of one path share a condition, because they may be the parents of many nodes.
+func (s references) namedMatch(refs ...ref) bson.D {
 	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
 	for _, ref := range refs {
 		if ref.id.Type != 0 {
@@ -58,18 +57,18 @@ func (s references) namedMatch(refs ...node) bson.D {
 
 // parentMatch is the filter for the parent of a node, nil for a root.
 func (s references) parentMatch(n node) bson.D {
-	if ref := s.parentRef(n); ref != nil {
-		return s.namedMatch(*ref)
+	if named := s.parentRef(n); named != nil {
+		return s.namedMatch(*named)
 	}
 	return nil
 }
 
 // parentsMatch matches nothing if all nodes are roots.
 func (s references) parentsMatch(nodes []node) bson.D {
-	var refs []node
+	var refs []ref
 	for _, n := range nodes {
-		if ref := s.parentRef(n); ref != nil {
-			refs = append(refs, *ref)
+		if named := s.parentRef(n); named != nil {
+			refs = append(refs, *named)
 		}
 	}
 	return s.namedMatch(refs...)
@@ -121,7 +120,7 @@ func (s references) children(id any) mongo.Pipeline {
 	if s.byParentField {
 		match := expr.D(s.refField, equal(id))
 		if raw, ok := id.(bson.RawValue); ok {
-			match = s.siblingsMatch(&node{id: raw})
+			match = s.siblingsMatch(&node{ref: ref{id: raw}})
 		}
 		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, s.inOrder())
 	}
@@ -182,7 +181,7 @@ func (s references) rootWith(ctx context.Context, match bson.D) (node, error) {
 func (s references) sortedChildren(nodes []node) mongo.Pipeline {
 	refs, ids := bson.A{}, bson.A{}
 	for _, n := range nodes {
-		if s.checkUsable(n) == nil {
+		if s.checkUsable(n.ref) == nil {
 			refs, ids = append(refs, s.refTo(&n)), append(ids, n.id)
 		}
 	}
@@ -201,13 +200,13 @@ func (s references) childrenByParent(ctx context.Context, nodes []node) ([][]nod
 	}
 	out, offsets := make([][]node, len(nodes)), map[string]int{}
 	for i, n := range nodes {
-		for _, name := range s.namesOf(n) {
+		for _, name := range s.namesOf(n.ref) {
 			offsets[name] = i
 		}
 	}
 	for _, child := range found {
-		ref, _ := s.parent(child)
-		if i, ok := offsets[s.refKey(ref)]; ok { // not if the parent is an array, which matches by its elements
+		named, _ := s.representation.parent(child)
+		if i, ok := offsets[s.refKey(named)]; ok { // not if the parent is an array, which matches by its elements
 			out[i] = append(out[i], child)
 		}
 	}
@@ -235,7 +234,7 @@ func (s references) fieldsOf(parent *node, _ []node) bson.D {
 // way, and would be orphans.
 func (s references) makeRoot(n node) []mongo.WriteModel {
 	models := []mongo.WriteModel{update(s.idMatch(n.id), expr.Op("$set", s.representation.fieldsUnder(nil)))}
-	if s.byParentField || s.checkUsable(n) != nil {
+	if s.byParentField || s.checkUsable(n.ref) != nil {
 		return models
 	}
 	return append(models, s.representation.updatesBelow(n, *s.nodeUnder(n.id, n.segment, nil))...)

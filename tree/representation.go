@@ -15,9 +15,8 @@ import (
 // functions.
 type representation interface {
 	reads
-	// parent returns the parent that a node names, as far as that tells it: its ID, or its path and segment. At a root it
-	// has neither. broken describes a reference that is not valid.
-	parent(n node) (ref node, broken string)
+	// parent returns what names the parent in a node, a zero ref at a root. broken describes a reference that is not valid.
+	parent(n node) (named ref, broken string)
 	// liesBelow reports whether a position for x is below x. known is false in ParentReferences, where the fields of the
 	// nodes that were read do not tell.
 	liesBelow(x node, to foundPosition) (below, known bool)
@@ -90,7 +89,7 @@ type shape interface {
 // upkeep is what the engine asks: Check, Repair, Adopt and Convert.
 type upkeep interface {
 	// parent is that of representation. In ChildReferences no node names a parent.
-	parent(n node) (ref node, broken string)
+	parent(n node) (named ref, broken string)
 	// parentsMatch is the filter for the parents of nodes.
 	parentsMatch(nodes []node) bson.D
 	// readRoots reads the roots in their order and by _id.

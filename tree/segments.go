@@ -39,11 +39,11 @@ func segmentString(v bson.RawValue) (string, error) {
 func (s *store) segmentField() string { return cmp.Or(s.o.SegmentField, s.o.IDField) }
 
 // segment returns the string that represents a node in the paths below it.
-func (s *store) segment(n node) (string, error) {
+func (s *store) segment(r ref) (string, error) {
 	if s.o.SegmentField == "" {
-		return segmentString(n.id)
+		return segmentString(r.id)
 	}
-	segment, ok := n.segment.StringValueOK()
+	segment, ok := r.segment.StringValueOK()
 	if !ok {
 		return "", errors.New("a segment that is not a string")
 	}
@@ -51,8 +51,8 @@ func (s *store) segment(n node) (string, error) {
 }
 
 // checkSegment refuses a node with a segment that cannot be in a path.
-func (s *store) checkSegment(n node) error {
-	segment, err := s.segment(n)
+func (s *store) checkSegment(r ref) error {
+	segment, err := s.segment(r)
 	switch {
 	case err != nil:
 		return err
@@ -100,10 +100,10 @@ func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
 	return value.New(v), true
 }
 
-// full returns the path of the children of n.
-func (s *store) full(n node) string {
-	segment, _ := s.segment(n)
-	return n.path + segment + s.o.PathDelimiter
+// full returns the path of the children of a node.
+func (s *store) full(r ref) string {
+	segment, _ := s.segment(r)
+	return r.path + segment + s.o.PathDelimiter
 }
 
 // segments splits a path, root first. The path of a root has none.
@@ -125,12 +125,12 @@ func (s *store) afterDelimiter() string { return string(rune(s.o.PathDelimiter[0
 
 // checkUsable refuses a node with a segment that cannot be in a path, because the paths below it would be those of
 // other nodes. Representations without a path have no such node.
-func (s *store) checkUsable(n node) error {
+func (s *store) checkUsable(r ref) error {
 	if s.kind != MaterializedPath {
 		return nil
 	}
-	if err := s.checkSegment(n); err != nil {
-		return s.about(n.id, fault.Invalid("%s: %w", s.segmentField(), err))
+	if err := s.checkSegment(r); err != nil {
+		return s.about(r.id, fault.Invalid("%s: %w", s.segmentField(), err))
 	}
 	return nil
 }
