@@ -79,7 +79,7 @@ func (t *transaction) undo(ctx, late context.Context, err error) {
 
 // abort aborts the transaction and reports whether the server has said that it is over. The driver's own abort does
 // not tell, and with a deadline it repeats itself until then without pauses. This one is sent once: a repetition can
-// come to another router, which knows nothing of the transaction and says that it is over. end ends what is open.
+// come to another router, which knows nothing of the transaction and says that it is over. release ends what is open.
 func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
 	ctx, cancel := context.WithTimeout(mongo.NewSessionContext(ctx, t.session), bound)
 	defer cancel()

@@ -23,15 +23,15 @@ const (
 	fenceTries = 10
 )
 
-// end closes a transaction that may be open, and ends the session if it is the transaction's own. The caller may use
-// his session as soon as Run returns, so that end then has only the time until late; what is still open after that ends
+// release closes a transaction that may be open, and ends the session if it is the transaction's own. The caller may use
+// his session as soon as Run returns, so that release then has only the time until late; what is still open after that ends
 // with the next transaction of the session.
-func (t *transaction) end(ctx, late context.Context) {
+func (t *transaction) release(ctx, late context.Context) {
 	switch {
 	case t.lent != nil:
 		t.giveBack()
 	case t.ownSession && t.mayBeOpen:
-		closed := t.close(ctx)
+		closed := t.closeBehind(ctx)
 		if ctx.Err() == nil {
 			return
 		}
@@ -56,9 +56,9 @@ func (t *transaction) giveBack() {
 	t.lent.mayBeOpen = t.mayBeOpen
 }
 
-// close ends the transaction and then its session, in the background. The kill has time of its own: a fence that was
+// closeBehind ends the transaction and then its session, behind the call. The kill has time of its own: a fence that was
 // not answered has used up all it had.
-func (t *transaction) close(ctx context.Context) (closed <-chan struct{}) {
+func (t *transaction) closeBehind(ctx context.Context) (closed <-chan struct{}) {
 	ctx = context.WithoutCancel(ctx)
 	forFence, stop := context.WithTimeout(ctx, fenceBound)
 	done := make(chan struct{})

@@ -19,8 +19,8 @@ const (
 	codeLifetimeExceeded = 290
 )
 
-// errEnded is the error of a function that has committed or aborted its transaction. What is stored is not known.
-var errEnded = fault.Invalid("fn has ended the transaction itself, and must only return")
+// errEndedByFn is the error of a function that has committed or aborted its transaction. What is stored is not known.
+var errEndedByFn = fault.Invalid("fn has ended the transaction itself, and must only return")
 
 // Conflict is the error for a filter whose guard no longer matches. Whoever started the transaction runs it
 // again after this error.
@@ -101,9 +101,9 @@ func aborted(err error) bool {
 // about to stop answers without having done anything.
 func decided(err error) bool { return err == nil || fault.ServerDidNothing(err) }
 
-// ended is the error of Run after its context has ended: over is the error of the context, waited the conflict
+// contextError is the error of Run after its context has ended: over is the error of the context, waited the conflict
 // that made Run try again, last the error of the last attempt. Without over it is last.
-func ended(over, waited, last error) error {
+func contextError(over, waited, last error) error {
 	switch {
 	case over == nil:
 		return last

@@ -32,7 +32,7 @@ func Causal(ctx context.Context, coll *scoped.Collection) (in context.Context, e
 		}
 		t := &transaction{client: client, session: session}
 		t.notes.Used(coll)
-		t.close(ctx)
+		t.closeBehind(ctx)
 	}
 }
 

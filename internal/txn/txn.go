@@ -79,7 +79,7 @@ func run(ctx context.Context, client *mongo.Client, coll *scoped.Collection, fn 
 	defer stop()
 	late, stopLate := after(ctx) // the time for the answer to a commit or an abort
 	defer stopLate()
-	defer t.end(ctx, late)
+	defer t.release(ctx, late)
 	defer t.endTurn()
 	return t.attempts(ctx, late, fn)
 }
@@ -134,9 +134,9 @@ func (t *transaction) attempts(ctx, late context.Context, fn func(ctx context.Co
 		case got == committed:
 			return nil
 		case got == unknown:
-			return fault.Unknown(ended(over, nil, err))
+			return fault.Unknown(contextError(over, nil, err))
 		case over != nil:
-			return fault.NotDone(ended(over, conflict, err))
+			return fault.NotDone(contextError(over, conflict, err))
 		case !t.again(err):
 			return fault.NotDone(unsupported(err))
 		}
@@ -144,7 +144,7 @@ func (t *transaction) attempts(ctx, late context.Context, fn func(ctx context.Co
 			conflict = err
 		}
 		if over = pauses.Wait(ctx); over != nil {
-			return fault.NotDone(ended(over, conflict, err))
+			return fault.NotDone(contextError(over, conflict, err))
 		}
 		t.takeTurn(ctx)
 	}
@@ -178,9 +178,9 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	if !t.session.TransactionRunning() {
 		t.mayBeOpen = true // the driver does not say whether an abort was answered
 		if err != nil {
-			return unknown, fmt.Errorf("%w: %w", errEnded, err)
+			return unknown, fmt.Errorf("%w: %w", errEndedByFn, err)
 		}
-		return unknown, errEnded
+		return unknown, errEndedByFn
 	}
 	if err = cmp.Or(err, ctx.Err(), t.ignored()); err != nil {
 		t.undo(ctx, late, err)
