@@ -46,11 +46,11 @@ func (c *core) try(ctx context.Context, attempt int, blocks []*block, r *mongopa
 			return nil, err
 		}
 	}
-	again, full, err := c.send(ctx, blocks, r)
+	again, reason, err := c.send(ctx, blocks, r)
 	if err != nil || len(again) == 0 {
 		return nil, err
 	}
-	over := c.frame.CheckRetry(ctx, attempt, full)
+	over := c.frame.CheckRetry(ctx, attempt, reason)
 	if over == nil {
 		return again, nil
 	}
@@ -60,10 +60,10 @@ func (c *core) try(ctx context.Context, attempt int, blocks []*block, r *mongopa
 	return nil, nil
 }
 
-// send sends blocks once and counts them. It returns those to be sent again, and the server's reason.
+// send sends blocks once and counts them. It returns those to be sent again, and the reason of the server for the last of them.
 //
 // Cost: 1 round trip.
-func (c *core) send(ctx context.Context, blocks []*block, r *mongopatterns.Result) (again []*block, full, err error) {
+func (c *core) send(ctx context.Context, blocks []*block, r *mongopatterns.Result) (again []*block, reason, err error) {
 	upserts := make([]windows.Upsert, len(blocks))
 	for i, b := range blocks {
 		upserts[i] = windows.Upsert{Filter: c.roomFor(b), Update: b.withNewMark()}
@@ -81,18 +81,18 @@ func (c *core) send(ctx context.Context, blocks []*block, r *mongopatterns.Resul
 		case windows.Unanswered:
 			r.Unknown += int64(b.rows)
 		case windows.Taken:
-			again, full = append(again, b), o.Err
+			again, reason = append(again, b), o.Err
 		case windows.TooLarge: // other fields of the document take the space
 			b.fullBelow = b.seq + 1
-			again, full = append(again, b), o.Err
+			again, reason = append(again, b), o.Err
 		case windows.Unkeyed: // the collection is sharded
 			c.sharded.Store(true)
-			again, full = append(again, b), o.Err
+			again, reason = append(again, b), o.Err
 		case windows.Refused:
 			c.refuse(b, upserts[i].ID(), o.Err, r)
 		}
 	}
-	return again, full, err
+	return again, reason, err
 }
 
 // refuse counts a block that nobody can store.
