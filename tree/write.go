@@ -19,7 +19,7 @@ import (
 //
 // Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents written; as
 // a root 1 and 1.
-//   - ChildCountField: 2 documents written.
+//   - ChildCountField, and ChildReferences: 2 documents written.
 //   - OrderField: 1 round trip more, and 3 for a root, which takes the lock. Before and After take it, too:
 //     2 more, beside a root 1, and 1 if siblings make room.
 //   - NestedSets: 5 (lock, parent, numbers, insert, commit), 6 Before and After a node below a root; every node after
