@@ -1069,12 +1069,12 @@ func store(t testing.TB, db *mongo.Database, all []labelled) []advise.Query {
 	t.Helper()
 	var queries []advise.Query
 	for _, c := range all {
-		insert(t, db.Collection(c.name), c.docs)
-		if len(c.indexes) > 0 {
+		if len(c.indexes) > 0 { // first: of documents that are there the server builds each by a scan
 			if _, err := db.Collection(c.name).Indexes().CreateMany(context.Background(), c.indexes); err != nil {
 				t.Fatal(err)
 			}
 		}
+		insert(t, db.Collection(c.name), c.docs)
 		if len(c.sources) > 0 {
 			insert(t, db.Collection(c.name+"_source"), c.sources)
 		}

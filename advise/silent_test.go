@@ -547,15 +547,6 @@ func TestAttributesOfAllKinds(t *testing.T) {
 		"address":  {fields("address_%d", 8), 0, func(int) any { return "x" }, []string{}},
 		"compound": {fields("size%d", 16), 4, number, []string{"t"}},
 	} {
-		insert(t, db.Collection(name), times(400, func(i int) bson.D {
-			doc := bson.D{{Key: "_id", Value: i}, {Key: "t", Value: i}}
-			for j, field := range g.names {
-				if g.each > 0 && (i+j)%g.each == 0 || g.each == 0 && i%4 == 0 {
-					doc = append(doc, bson.E{Key: field, Value: g.value(j)})
-				}
-			}
-			return doc
-		}))
 		var models []mongo.IndexModel
 		for _, field := range g.names {
 			keys := bson.D{{Key: field, Value: 1}}
@@ -569,6 +560,15 @@ func TestAttributesOfAllKinds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		insert(t, db.Collection(name), times(400, func(i int) bson.D {
+			doc := bson.D{{Key: "_id", Value: i}, {Key: "t", Value: i}}
+			for j, field := range g.names {
+				if g.each > 0 && (i+j)%g.each == 0 || g.each == 0 && i%4 == 0 {
+					doc = append(doc, bson.E{Key: field, Value: g.value(j)})
+				}
+			}
+			return doc
+		}))
 	}
 	report := look(t, db, unhurried(nil))
 	if got := named(report); !slices.Equal(got, []string{"attribute:mixed", "attribute:releases"}) {
