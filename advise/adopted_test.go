@@ -59,8 +59,8 @@ func TestAdopted(t *testing.T) {
 	}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	measurements := func(yield func(int32, bson.M) bool) {
-		for i := range 120 * 60 {
-			if !yield(int32(i%120), bson.M{"timestamp": begin.Add(time.Duration(i) * time.Second), "text": strings.Repeat("x", 60)}) {
+		for i := range 120 * 30 {
+			if !yield(int32(i%120), bson.M{"timestamp": begin.Add(time.Duration(i) * time.Second), "text": strings.Repeat("x", 120)}) {
 				return
 			}
 		}
@@ -98,8 +98,8 @@ func TestAdoptedByShape(t *testing.T) {
 	ctx := t.Context()
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	events := func(yield func(int32, bson.M) bool) {
-		for i := range 120 * 60 {
-			if !yield(int32(i%120), bson.M{"at": begin.Add(time.Duration(i) * time.Second), "text": strings.Repeat("x", 60)}) {
+		for i := range 120 * 30 {
+			if !yield(int32(i%120), bson.M{"at": begin.Add(time.Duration(i) * time.Second), "text": strings.Repeat("x", 120)}) {
 				return
 			}
 		}

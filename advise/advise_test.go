@@ -271,7 +271,7 @@ func TestCodeCompiles(t *testing.T) {
 	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
-	collections := seven(t, 200)
+	collections := seven(t, 150)
 	// The types and names that the templates have to take.
 	for i, id := range []any{bson.NewObjectID(), int64(1) << 40, "x", 1.5, bson.Binary{Subtype: 4, Data: make([]byte, 16)}, bson.NewDateTimeFromTime(time.Now()), bson.D{{Key: "a", Value: 1}}} {
 		c := collections[i%4]
@@ -293,11 +293,11 @@ func TestCodeCompiles(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(9, 9))
 	collections = append(collections,
-		generate(r, kindOf(t, "relation: children one by one, by an owner"), 400, "messages"),
-		generate(r, kindOf(t, "relation: embedded children that are read alone"), 200, "posts"),
+		generate(r, kindOf(t, "relation: children one by one, by an owner"), 300, "messages"),
+		generate(r, kindOf(t, "relation: embedded children that are read alone"), 120, "posts"),
 		generate(r, kindOf(t, "relation: lists of references that grow"), 100, "people"),
-		generate(r, kindOf(t, "attribute: many indexed fields that most lack"), 300, "goods"),
-		generate(r, kindOf(t, "attribute: many indexed fields of a subdocument"), 300, "tools"),
+		generate(r, kindOf(t, "attribute: many indexed fields that most lack"), 120, "goods"),
+		generate(r, kindOf(t, "attribute: many indexed fields of a subdocument"), 120, "tools"),
 		generate(r, kindOf(t, "series: measurements read by range"), 300, "sensors"))
 	collections = append(collections, changing(t, 300)...)
 	report := look(t, db, unhurried(store(t, db, collections)))

@@ -24,14 +24,14 @@ func TestAttributeOfMixedNumbers(t *testing.T) {
 		number := []any{int32(i), float64(i) + 0.5}[i/20%2]
 		docs = append(docs, bson.D{{Key: fmt.Sprintf("size_%02d", i%20), Value: number}})
 	}
-	if _, err := goods.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
 	var models []mongo.IndexModel
 	for i := range 20 {
 		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: fmt.Sprintf("size_%02d", i), Value: 1}}, Options: options.Index().SetSparse(true)})
 	}
 	if _, err := goods.Indexes().CreateMany(t.Context(), models); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := goods.InsertMany(t.Context(), docs); err != nil {
 		t.Fatal(err)
 	}
 	report, err := advise.Look(t.Context(), db, unhurried(nil))

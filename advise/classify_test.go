@@ -91,7 +91,7 @@ func classifyAll(t *testing.T, kinds []kind, n int, labelled []string) {
 	runs := scale.Of(max(1, 300/n), 10, 200) // databases
 	collections := 6
 	if n > 5_000 {
-		collections = scale.Of(2, 6, 6)
+		collections = scale.Of(1, 6, 6)
 	}
 	first := int(scale.Seed()-1) * runs // each seed has databases of its own
 	var mutex sync.Mutex

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 )
 
 // A labelled collection is generated so that the patterns in want pay, and no other.
@@ -106,9 +107,9 @@ var questions = []kind{
 			{Key: "from", Value: m.out.name}, {Key: "localField", Value: "child"}, {Key: "foreignField", Value: m.list + "._id"}, {Key: "as", Value: "joined"}}}}}}})
 	}},
 	{"relation: lists of references that grow", []string{"relation"}, func(m *maker) { m.references(true); m.push(m.between(12, 60)) }},
-	{"attribute: many indexed fields that most lack", []string{"attribute"}, func(m *maker) { m.specs("", m.between(12, 40), 0.35); m.index(1, false) }},
+	{"attribute: many indexed fields that most lack", []string{"attribute"}, func(m *maker) { m.specs("", m.some(), 0.35); m.index(1, false) }},
 	{"attribute: many indexed fields of a subdocument", []string{"attribute"}, func(m *maker) {
-		m.specs("specs.", m.between(12, 40), 0.35)
+		m.specs("specs.", m.some(), 0.35)
 		m.index(1, false)
 		m.ask(m.between(20, 80), 1)
 	}},
@@ -127,16 +128,16 @@ var questions = []kind{
 	{"series: measurements at milliseconds", []string{"series"}, func(m *maker) { m.measurements(m.between(1, 3), time.Minute); m.inMilliseconds(true) }},
 	{"measurements at numbers that are no times", nil, func(m *maker) { m.measurements(m.between(1, 3), time.Minute); m.inMilliseconds(false) }},
 	{"measurements that nobody reads", nil, func(m *maker) { m.measurements(2, time.Minute) }},
-	{"indexed fields that most have", nil, func(m *maker) { m.specs("", m.between(12, 40), 0.9); m.index(1, false) }},
+	{"indexed fields that most have", nil, func(m *maker) { m.specs("", m.some(), 0.9); m.index(1, false) }},
 	{"few indexed fields", nil, func(m *maker) { m.specs("", m.between(4, 9), 0.3); m.index(1, false) }},
 	{"many fields without an index", nil, func(m *maker) { m.specs("", m.between(12, 60), 0.3) }},
 	{"many fields with unique indexes", nil, func(m *maker) {
-		m.specs("", m.between(12, 40), 0.3)
+		m.specs("", m.some(), 0.3)
 		m.index(1, true)
 	}},
-	{"many fields in compound indexes", nil, func(m *maker) { m.specs("", m.between(12, 40), 0.3); m.index(2, false) }},
+	{"many fields in compound indexes", nil, func(m *maker) { m.specs("", m.some(), 0.3); m.index(2, false) }},
 	{"indexed fields that are asked for together", nil, func(m *maker) {
-		m.specs("specs.", m.between(12, 40), 0.3)
+		m.specs("specs.", m.some(), 0.3)
 		m.index(1, false)
 		m.ask(m.between(20, 80), 2)
 	}},
@@ -858,10 +859,13 @@ func (m *maker) alone(times int) {
 // references adds documents with many references each, to children of their own or to
 // any.
 func (m *maker) references(own bool) {
-	most := m.between(150, 250)
+	least, most := 140, m.between(150, 250)
+	if n := scale.Of(130, 0, 0); n > 0 {
+		least, most = n, n+10 // over 2 KiB in each document
+	}
 	for range min(m.n, 150) { // each has many children
 		list := bson.A{}
-		for range m.between(140, most) {
+		for range m.between(least, most) {
 			id := bson.NewObjectID()
 			if !own && len(m.out.sources) > 1000 {
 				id = m.out.sources[m.IntN(len(m.out.sources))].(bson.D)[0].Value.(bson.ObjectID)
@@ -1018,6 +1022,9 @@ func (m *maker) ranges(times int) {
 		{Key: "time", Value: bson.D{{Key: "$gte", Value: time.Unix(0, 0)}, {Key: "$lt", Value: time.Unix(9, 0)}}}}}})
 }
 
+// some is how many fields have an index: each costs the server as much as a collection, and 10 are many to the rule.
+func (m *maker) some() int { return m.between(12, scale.Of(16, 40, 40)) }
+
 // specs adds documents that have each of some fields with a probability.
 func (m *maker) specs(above string, fields int, probability float64) {
 	m.text = above
@@ -1069,12 +1076,12 @@ func store(t testing.TB, db *mongo.Database, all []labelled) []advise.Query {
 	t.Helper()
 	var queries []advise.Query
 	for _, c := range all {
-		insert(t, db.Collection(c.name), c.docs)
-		if len(c.indexes) > 0 {
+		if len(c.indexes) > 0 { // first: of documents that are there the server builds each by a scan
 			if _, err := db.Collection(c.name).Indexes().CreateMany(context.Background(), c.indexes); err != nil {
 				t.Fatal(err)
 			}
 		}
+		insert(t, db.Collection(c.name), c.docs)
 		if len(c.sources) > 0 {
 			insert(t, db.Collection(c.name+"_source"), c.sources)
 		}

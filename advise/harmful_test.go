@@ -230,7 +230,7 @@ func TestWritesAreWeighed(t *testing.T) {
 	} {
 		pattern, _, _ := strings.Cut(kind, ":")
 		db := mongotest.Database(t)
-		c := generate(rand.New(rand.NewPCG(7, 7)), kindOf(t, kind), 600, "things")
+		c := generate(rand.New(rand.NewPCG(7, 7)), kindOf(t, kind), 300, "things")
 		queries := store(t, db, []labelled{c})
 		fields := c.docs[len(c.docs)-1].(bson.D)
 		path, calls := fields[len(fields)-1].Key, int64(500)

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -138,7 +139,7 @@ func TestTakenAway(t *testing.T) {
 		}},
 		{"attribute: many indexed fields of a subdocument", func(docs []any, i int) {
 			full := bson.D{}
-			for j := range 40 {
+			for j := range scale.Of(16, 40, 40) { // and more than each has
 				for _, word := range words {
 					full = append(full, bson.E{Key: fmt.Sprintf("%s_%d", word, j), Value: i})
 				}
@@ -155,8 +156,11 @@ func TestTakenAway(t *testing.T) {
 	for i, test := range tests {
 		name := fmt.Sprint("things", i)
 		n := 300
-		if strings.Contains(test.kind, "lists of references") {
+		switch {
+		case strings.Contains(test.kind, "lists of references"):
 			n = 100 // with more than a hundred references each
+		case strings.HasPrefix(test.kind, "attribute"):
+			n = 120 // which get hundreds of fields
 		}
 		all = append(all, generate(rand.New(rand.NewPCG(3, 3)), kindOf(t, test.kind), n, name))
 	}

@@ -146,7 +146,7 @@ func TestManyCollections(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
-	collections := scale.Of(150, 300, 5_000)
+	collections := scale.Of(80, 300, 5_000)
 	for i := range collections {
 		if i%3 > 0 {
 			if err := db.CreateCollection(ctx, fmt.Sprint("empty", i)); err != nil {
@@ -228,7 +228,7 @@ func TestRights(t *testing.T) {
 func TestReportsHoldNoTexts(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	queries := store(t, db, triable(t, 7, 300))
+	queries := store(t, db, triable(t, 7, 120))
 	report := look(t, db, unhurried(queries))
 	if len(report.Findings) == 0 {
 		t.Fatal("no findings")

@@ -131,9 +131,9 @@ func TestTotalsInOtherReads(t *testing.T) {
 	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
-	insert(t, db.Collection("teams"), times(20, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
-	insert(t, db.Collection("results"), times(400, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 20}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/20%2]}}
+	insert(t, db.Collection("teams"), times(10, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	insert(t, db.Collection("results"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 10}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/10%2]}}
 	}))
 	seen := append(sends(t, 3, `{"insert": "results", "documents": [{"points": 3}]}`), sends(t, 9, `{"find": "teams", "filter": {"_id": 3}}`)...)
 	each := func(command string, teams ...int) []advise.Query {
@@ -221,23 +221,23 @@ func TestTailsOfAllKinds(t *testing.T) {
 func TestPagesOfAllKinds(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	insert(t, db.Collection("things"), times(3000, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "year", Value: i * 7919 % 3001}, {Key: "kind", Value: i % 3}, {Key: "maker", Value: i % 50}}
+	insert(t, db.Collection("things"), times(1300, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "year", Value: i * 7919 % 1301}, {Key: "kind", Value: i % 3}, {Key: "maker", Value: i % 50}}
 	}))
 	aggregate := func(stages string) string { return `{"aggregate": "things", "pipeline": [` + stages + `]}` }
-	const far, finding = `{"$skip": 2000}, {"$limit": 20}`, "paging:things.year"
+	const far, finding = `{"$skip": 1100}, {"$limit": 20}`, "paging:things.year"
 	for _, test := range []struct{ command, finding, reason string }{
 		{aggregate(`{"$sort": {"year": 1}}, ` + far), finding, ""},
-		{aggregate(`{"$sort": {"year": 1}}, {"$limit": 2020}, {"$skip": 2000}`), finding, ""},
+		{aggregate(`{"$sort": {"year": 1}}, {"$limit": 1120}, {"$skip": 1100}`), finding, ""},
 		{aggregate(`{"$lookup": {"from": "makers", "localField": "maker", "foreignField": "_id", "as": "of"}}, {"$sort": {"year": 1}}, ` + far), finding, ""},
 		{aggregate(`{"$sort": {"year": 1}}, {"$facet": {"docs": [` + far + `], "count": [{"$count": "count"}]}}`), finding, ""},
 		{aggregate(`{"$facet": {"count": [{"$count": "count"}], "docs": [{"$sort": {"year": 1}}, ` + far + `]}}`), finding, ""},
 		{aggregate(`{"$set": {"year": {"$add": ["$year", 1]}}}, {"$sort": {"year": 1}}, ` + far), "", "the pipeline makes the fields"},
 		{`{"find": "things", "filter": {"kind": 1}, "sort": {"year": 1}, "skip": 400, "limit": 20}`, finding, ""},
 		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 50, "limit": 20}`, "", "0 of 20 pages skip more"},
-		{`{"find": "things", "skip": 2000, "limit": 1}`, "", "these are no pages, and $sample gives one by chance"},
-		{`{"find": "things", "sort": {"year": 1}, "skip": 2000, "limit": 1}`, finding, ""},
-		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 101, "limit": 20}`, "", "behind the filter the server examines 3,000 for the deepest"},
+		{`{"find": "things", "skip": 1100, "limit": 1}`, "", "these are no pages, and $sample gives one by chance"},
+		{`{"find": "things", "sort": {"year": 1}, "skip": 1100, "limit": 1}`, finding, ""},
+		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 101, "limit": 20}`, "", "behind the filter the server examines 1,300 for the deepest"},
 	} {
 		report := said(t, db, sends(t, 20, test.command), test.finding, "things", test.reason)
 		shape := slices.ContainsFunc(report.Shapes, func(s advise.Shape) bool { return s.Kind == "skip" && s.Advised() == (test.finding != "") })
@@ -377,18 +377,18 @@ func TestTreesByLists(t *testing.T) {
 	} {
 		db := mongotest.Database(t)
 		name := func(i int) string { return fmt.Sprint("part", i) }
-		insert(t, db.Collection("machines"), times(300, func(i int) bson.D {
+		insert(t, db.Collection("machines"), times(150, func(i int) bson.D {
 			parts := bson.A{}
 			for _, part := range test.parts(i) {
-				if n := part.(int); n < 300 || n >= 9000 {
+				if n := part.(int); n < 150 || n >= 9000 {
 					parts = append(parts, name(n))
 				}
 			}
 			return bson.D{{Key: "_id", Value: name(i)}, {Key: "parts", Value: parts}}
 		}))
 		walks := mongotest.Record(t, db, func() {
-			for i := range 20 {
-				for open, seen := []string{name(3 + i)}, 0; len(open) > 0 && seen < 30; seen++ {
+			for i := range 12 {
+				for open, seen := []string{name(3 + i)}, 0; len(open) > 0 && seen < 20; seen++ {
 					var doc struct{ Parts []string }
 					err := db.Collection("machines").FindOne(t.Context(), bson.D{{Key: "_id", Value: open[0]}}).Decode(&doc)
 					if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
@@ -462,7 +462,7 @@ func TestSeriesOfAllKinds(t *testing.T) {
 		if err := db.Collection("readings").Drop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+		insert(t, db.Collection("readings"), times(300, func(i int) bson.D {
 			value := any(i)
 			if !number {
 				value = "up"
@@ -485,7 +485,7 @@ func TestSeriesOfAllKinds(t *testing.T) {
 	}
 	prints(t, findings)
 	// What is changed by series and time now and then stays readable in a bucket.
-	insert(t, db.Collection("corrected"), times(600, func(i int) bson.D {
+	insert(t, db.Collection("corrected"), times(300, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: i}, {Key: "host", Value: fmt.Sprint("h", i%2)}, {Key: "value", Value: i}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}}
 	}))
 	change := func(n int64, filter, update string) []advise.Query {
@@ -547,15 +547,6 @@ func TestAttributesOfAllKinds(t *testing.T) {
 		"address":  {fields("address_%d", 8), 0, func(int) any { return "x" }, []string{}},
 		"compound": {fields("size%d", 16), 4, number, []string{"t"}},
 	} {
-		insert(t, db.Collection(name), times(400, func(i int) bson.D {
-			doc := bson.D{{Key: "_id", Value: i}, {Key: "t", Value: i}}
-			for j, field := range g.names {
-				if g.each > 0 && (i+j)%g.each == 0 || g.each == 0 && i%4 == 0 {
-					doc = append(doc, bson.E{Key: field, Value: g.value(j)})
-				}
-			}
-			return doc
-		}))
 		var models []mongo.IndexModel
 		for _, field := range g.names {
 			keys := bson.D{{Key: field, Value: 1}}
@@ -569,6 +560,15 @@ func TestAttributesOfAllKinds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		insert(t, db.Collection(name), times(200, func(i int) bson.D {
+			doc := bson.D{{Key: "_id", Value: i}, {Key: "t", Value: i}}
+			for j, field := range g.names {
+				if g.each > 0 && (i+j)%g.each == 0 || g.each == 0 && i%4 == 0 {
+					doc = append(doc, bson.E{Key: field, Value: g.value(j)})
+				}
+			}
+			return doc
+		}))
 	}
 	report := look(t, db, unhurried(nil))
 	if got := named(report); !slices.Equal(got, []string{"attribute:mixed", "attribute:releases"}) {
@@ -633,12 +633,12 @@ func TestChildrenReadWithTheirParent(t *testing.T) {
 		{101, nil, "", "they may grow without a bound"},
 	} {
 		db := mongotest.Database(t)
-		ids := make([]bson.ObjectID, 150)
+		ids := make([]bson.ObjectID, 100)
 		for i := range ids {
 			ids[i] = bson.NewObjectID()
 		}
 		insert(t, db.Collection("orders"), times(len(ids), func(i int) bson.D { return bson.D{{Key: "_id", Value: ids[i]}, {Key: "year", Value: i % 9}} }))
-		insert(t, db.Collection("lines"), times(test.each+400, func(i int) bson.D {
+		insert(t, db.Collection("lines"), times(test.each+200, func(i int) bson.D {
 			return bson.D{{Key: "_id", Value: i}, {Key: "order", Value: ids[max(i-test.each+1, 0)%len(ids)]}, {Key: "product", Value: i % 9}, {Key: "amount", Value: i}}
 		}))
 		report := said(t, db, append(test.others, join), test.finding, "orders", test.want)

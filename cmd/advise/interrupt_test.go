@@ -56,7 +56,7 @@ func TestInterrupt(t *testing.T) {
 	// Each command on films hangs for seconds, but for the first, which asks for their size.
 	fail(bson.D{{Key: "skip", Value: 1}})
 	defer func() {
-		kill(t, mongotest.Admin(t, db).Client()) // the fail point would wait for those that hang
+		kill(t, mongotest.Admin(t, db)) // the fail point would wait for those that hang
 		fail("off")
 	}()
 
@@ -88,11 +88,11 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// kill ends what the server still does for the command.
-func kill(t *testing.T, client *mongo.Client) {
+// kill ends what the server still does for the command, which has another user.
+func kill(t *testing.T, db *mongo.Database) {
 	t.Helper()
-	admin, ctx := client.Database("admin"), context.Background()
-	cursor, err := admin.Aggregate(ctx, mongo.Pipeline{{{Key: "$currentOp", Value: bson.D{}}}, {{Key: "$match", Value: bson.D{{Key: "appName", Value: "mongopatterns advise"}}}}})
+	admin, ctx := db.Client().Database("admin"), context.Background()
+	cursor, err := admin.Aggregate(ctx, mongo.Pipeline{{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}}}}, {{Key: "$match", Value: bson.D{{Key: "appName", Value: "mongopatterns advise"}, {Key: "command.$db", Value: db.Name()}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

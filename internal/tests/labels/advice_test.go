@@ -153,7 +153,6 @@ func fill(t *testing.T, db *mongo.Database, c labelled) {
 		for i := range docs {
 			docs[i] = coll.doc(g, i)
 		}
-		testkit.InsertAll(t, db.Collection(coll.name), docs)
 		for _, index := range coll.indexes {
 			keys := bson.D{}
 			for field := range strings.SplitSeq(index, ",") {
@@ -162,6 +161,7 @@ func fill(t *testing.T, db *mongo.Database, c labelled) {
 			_, err := db.Collection(coll.name).Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: keys})
 			testkit.OK(t, err)
 		}
+		testkit.InsertAll(t, db.Collection(coll.name), docs) // after the indexes, which the server would build by a scan
 	}
 }
 
