@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
@@ -50,7 +51,7 @@ func TestModel(t *testing.T) {
 				fresh(id)
 			}
 			next := 100
-			for step := range 60 {
+			for step := range scale.Of(40, 60, 300) {
 				id := rng.IntN(4)
 				s, exists := sources[id]
 				if !exists {

@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
@@ -110,13 +111,23 @@ func following(t *testing.T, way string, sources *mongo.Collection, targets []ex
 	}[way]
 }
 
+// turn reports whether a test runs one of two cases that lead to a target which was read before: in the small run the two
+// take turns.
+func turn(n int, second bool) bool {
+	return scale.Of((n+int(scale.Seed()%2))%2 == 0 == second, true, true)
+}
+
 // Documents go to or come from an archive while a change is propagated, before each command of that: no copy stays
 // behind.
 func TestMovesToAndFromAnArchive(t *testing.T) {
 	t.Parallel()
-	for _, way := range ways {
-		for name, change := range map[string]func(*extref.Target){"versions": func(*extref.Target) {}, "unversioned": unversioned} {
+	for i, way := range ways {
+		for j, change := range []func(*extref.Target){func(*extref.Target) {}, unversioned} {
 			for _, restored := range []bool{true, false} {
+				if !turn(i+j, restored) {
+					continue
+				}
+				name := []string{"versions", "unversioned"}[j]
 				t.Run(fmt.Sprint(way, ", ", name, ", restored ", restored), func(t *testing.T) {
 					t.Parallel()
 					var b between
@@ -163,8 +174,11 @@ func TestMovesToAndFromAnArchive(t *testing.T) {
 // The next item comes into the array of its parent while its copy changes, before each command of that.
 func TestMovesIntoAnArray(t *testing.T) {
 	t.Parallel()
-	for _, way := range ways {
+	for i, way := range ways {
 		for _, parentsFirst := range []bool{true, false} {
+			if !turn(i, parentsFirst) {
+				continue
+			}
 			t.Run(fmt.Sprint(way, ", parents first ", parentsFirst), func(t *testing.T) {
 				t.Parallel()
 				var b between
@@ -232,7 +246,7 @@ func TestDrainBesideMoves(t *testing.T) {
 			}
 		})
 	}
-	for i := range 20 {
+	for i := range scale.Of(5, 20, 200) { // TestMovesToAndFromAnArchive has a move before each command
 		name := fmt.Sprint("name ", i)
 		follow(name)
 		must(t)(nil, transaction(t, db, func(ctx context.Context) error {

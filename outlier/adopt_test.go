@@ -89,6 +89,7 @@ func TestPushIntoOverflow(t *testing.T) {
 // know has the newest elements.
 func TestParentWrittenBack(t *testing.T) {
 	t.Parallel()
+	db := mongotest.Database(t)
 	for name, x := range map[string]struct{ items, want []int }{
 		"before the split": {ints(0, 11), ints(0, 11)},
 		"since the split":  {ints(8, 11), ints(0, 11)},
@@ -97,7 +98,10 @@ func TestParentWrittenBack(t *testing.T) {
 	} {
 		for _, again := range []bool{false, true} {
 			for _, isSet := range []bool{false, true} {
-				db := mongotest.Database(t)
+				if !takes(isSet, name, again) {
+					continue
+				}
+				testkit.Empty(t, db)
 				lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 3, FoldBack: -1, Set: isSet})
 				parents := db.Collection("parents")
 				insert(t, parents, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 10)}})
@@ -363,6 +367,7 @@ func TestNumberWithoutFlag(t *testing.T) {
 // and the calls that would have to overwrite it refuse the list.
 func TestFieldsOfTheUser(t *testing.T) {
 	t.Parallel()
+	db := mongotest.Database(t)
 	flag := bson.E{Key: "items_overflow", Value: "true"}
 	for _, more := range []bson.D{
 		{{Key: "items_moved", Value: "in May"}},
@@ -376,7 +381,10 @@ func TestFieldsOfTheUser(t *testing.T) {
 		{{Key: "items_moved", Value: true}, flag},
 	} {
 		for _, isSet := range []bool{false, true} {
-			db := mongotest.Database(t)
+			if !takes(isSet, more) {
+				continue
+			}
+			testkit.Empty(t, db)
 			parents := db.Collection("parents")
 			lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, Set: isSet})
 			for id, n := range []int{2, 4, 9} {

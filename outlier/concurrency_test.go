@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/turn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -79,7 +80,8 @@ func TestHotOutlier(t *testing.T) {
 			if want := map[bool]int{false: 48, true: 3 * 48}[isSet]; cmds.RoundTrips() != want {
 				t.Errorf("%d round trips, want %d", cmds.RoundTrips(), want)
 			}
-			write(100_000, 8, 30)
+			each := scale.Of(15, 30, 300)
+			write(100_000, 8, each)
 			items := testkit.Collect(t, lists.All(t.Context(), 1))
 			last := map[int]int{}
 			for _, x := range items {
@@ -91,7 +93,7 @@ func TestHotOutlier(t *testing.T) {
 				}
 			}
 			slices.Sort(items)
-			if total, err := lists.Total(t.Context(), 1); err != nil || total != 101+48+240 || len(slices.Compact(items)) != int(total) {
+			if total, err := lists.Total(t.Context(), 1); err != nil || total != int64(101+48+8*each) || len(slices.Compact(items)) != int(total) {
 				t.Error(total, len(items), err)
 			}
 			testkit.Healthy(t, lists)

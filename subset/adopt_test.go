@@ -118,6 +118,8 @@ func TestWritesAdopt(t *testing.T) {
 	remove := func(id int) func(context.Context, sub) error {
 		return func(ctx context.Context, s sub) error { return s.Delete(ctx, 1, id) }
 	}
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{N: 2, Sort: d("rank", -1, "_id", -1), Values: []subset.Value{{Field: "v", Sum: "sum"}}})
 	for write, test := range map[string]struct {
 		do   func(context.Context, sub) error
 		come []int
@@ -141,9 +143,6 @@ func TestWritesAdopt(t *testing.T) {
 				continue
 			}
 			t.Run(write+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				db := mongotest.Database(t)
-				s := newSubset[int, bson.D](t, db, &subset.Options{N: 2, Sort: d("rank", -1, "_id", -1), Values: []subset.Value{{Field: "v", Sum: "sum"}}})
 				for _, joined := range []bool{false, true} {
 					parents, items := db.Collection("parents"), db.Collection("items")
 					for _, coll := range []*mongo.Collection{parents, items} {
@@ -241,7 +240,8 @@ func TestWritesAdoptBesideOldCode(t *testing.T) {
 	db := mongotest.Database(t)
 	s := newSubset[int, bson.D](t, db, &subset.Options{N: 3})
 	parents, items := db.Collection("parents"), db.Collection("items")
-	const n, each = 4, 80
+	const n = 4
+	each := scale.Of(30, 80, 400)
 	for i := range n {
 		insert(t, parents, d("_id", i, "items", bson.A{d("_id", fmt.Sprint("a ", i)), d("_id", fmt.Sprint("b ", i))}))
 	}
@@ -563,7 +563,7 @@ func TestNothingIsDroppedThatIsStoredNowhereElse(t *testing.T) {
 		same(t, "items", 2+3, len(stored(t, db.Collection("items"))))
 		clean(t, db, s)
 	})
-	for round := range 6 {
+	for round := range scale.Of(2, 6, 100) {
 		t.Run(fmt.Sprint("random ", round), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(uint64(round), 3))

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
@@ -135,7 +136,8 @@ func TestConcurrentOperations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
-			const writers, each, parents, n = 8, 25, 3, 5
+			const writers, parents, n = 8, 3, 5
+			each := scale.Of(12, 25, 200)
 			o := ranked(n)
 			change(o)
 			s := newSubset[int, review](t, db, o)
@@ -186,7 +188,7 @@ func TestAgainstModel(t *testing.T) {
 			insert(t, db.Collection("parents"), d("_id", 0), d("_id", 1))
 			random := rand.New(rand.NewPCG(5, uint64(len(name))))
 			m, next := model{}, 0
-			for step := range 80 {
+			for step := range scale.Of(56, 80, 400) {
 				must(t, act(t.Context(), db, s, random, m, &next, parents, o.Filter != nil))
 				if step%8 == 7 {
 					m.compare(t, db, s, parents, n)

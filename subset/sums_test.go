@@ -13,6 +13,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -161,6 +162,9 @@ func TestSumsRecover(t *testing.T) {
 	} {
 		for way, change := range ways {
 			p := name + ": " + way
+			if !scale.Third(p) {
+				continue
+			}
 			insert(t, parents, d("_id", p))
 			for _, v := range test.others {
 				id++
@@ -264,7 +268,7 @@ func TestSumsAgainstModel(t *testing.T) {
 				return d("_id", id, "parent", random.IntN(2), "v", pool[random.IntN(len(pool))], "rank", random.IntN(3), "off", random.IntN(4) == 0)
 			}
 			parent := func(item bson.D) int { return item[1].Value.(int) }
-			for step := range 60 {
+			for step := range scale.Of(30, 60, 300) {
 				keys := slices.Sorted(maps.Keys(model))
 				if n := random.IntN(6); n == 0 || len(keys) < 2 {
 					next++

@@ -23,6 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -142,11 +143,7 @@ func TestCheckAndRepair(t *testing.T) {
 		id     string
 		update bson.D
 	}
-	byName := map[string]variant{}
-	for _, v := range variants() {
-		byName[v.name] = v
-	}
-	for _, c := range []struct {
+	type broken struct {
 		variant string
 		name    string
 		damage  []damage
@@ -155,7 +152,8 @@ func TestCheckAndRepair(t *testing.T) {
 		stays   []string
 		parents map[string]string // that differ from books afterwards
 		gone    []string
-	}{
+	}
+	cases := []broken{
 		{variant: "parent", name: "orphan", damage: []damage{{"Databases", set("parent", "gone")}},
 			found: []string{"orphan Databases"}, roots: true, stays: []string{"orphan Databases"},
 			parents: map[string]string{"Databases": ""}},
@@ -211,55 +209,70 @@ func TestCheckAndRepair(t *testing.T) {
 		{variant: "children", name: "cycle", damage: []damage{{"Books", set("children", bson.A{})}, {"dbm", set("children", bson.A{"Programming"})}},
 			found: []string{"cycle Databases", "cycle Programming", "cycle dbm"}, roots: true,
 			stays: []string{"cycle Databases", "cycle Programming", "cycle dbm"}, parents: map[string]string{"Databases": "", "Programming": "dbm"}},
-	} {
-		t.Run(c.variant+"/"+c.name, func(t *testing.T) {
+	}
+	nodes := append(slices.Clone(books), [2]string{"Films", ""})
+	test := func(t *testing.T, v variant, tr, rooting *trees, coll *mongo.Collection, c broken) {
+		ctx := t.Context()
+		for _, d := range c.damage {
+			if res, err := coll.UpdateOne(ctx, tr.Filter(d.id), d.update); err != nil || res.ModifiedCount != 1 {
+				t.Fatal(res, err)
+			}
+		}
+		match(t, "found", c.found, v.kinds(t, tr, coll))
+		if c.roots {
+			got, err := tr.Repair(ctx, nil)
+			wrong(t, err != nil || got.Remaining == 0, "without MakeRoots: %+v, %v", got, err)
+			if c.stays != nil {
+				match(t, "without MakeRoots", c.stays, v.kinds(t, tr, coll))
+			}
+		}
+		if !c.roots {
+			rooting = tr
+		}
+		before := stored(t, coll)
+		dry, err := rooting.Repair(ctx, &mongopatterns.Work{DryRun: true})
+		if diff := cmp.Diff(before, stored(t, coll)); err != nil || dry.Done == 0 && v.rep != tree.NestedSets || diff != "" {
+			t.Errorf("dry run: %+v, %v %s", dry, err, diff)
+		}
+		var done []int64
+		got, err := rooting.Repair(ctx, &mongopatterns.Work{BatchSize: 3, Progress: func(r mongopatterns.Result) { done = append(done, r.Examined) }})
+		if err != nil || got.Done == 0 || got.Remaining != 0 || len(done) < 3 || done[2] != 7 {
+			t.Errorf("%+v, %v, %v", got, err, done)
+		}
+		healthy(t, tr)
+		m := newModel()
+		for _, n := range nodes {
+			parent := n[1]
+			if p, ok := c.parents[n[0]]; ok {
+				parent = p
+			}
+			m.attach(n[0], parent, -1)
+		}
+		v.ordered = false
+		v.compare(t, tr, m)
+		if got, err := tr.Repair(ctx, nil); err != nil || got.Done != 0 || got.Examined != 7 {
+			t.Errorf("again: %+v, %v", got, err)
+		}
+	}
+	for _, v := range variants() {
+		of := slices.DeleteFunc(slices.Clone(cases), func(c broken) bool { return c.variant != v.name })
+		if len(of) == 0 {
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			ctx := t.Context()
-			v := byName[c.variant]
 			coll := mongotest.Database(t).Collection("nodes")
-			tr := v.open(t, coll)
-			nodes := append(slices.Clone(books), [2]string{"Films", ""})
+			tr, rooting := v.open(t, coll), v.rooting(t, coll)
 			insertAll(t, v, tr, nodes)
-			for _, d := range c.damage {
-				if res, err := coll.UpdateOne(ctx, tr.Filter(d.id), d.update); err != nil || res.ModifiedCount != 1 {
-					t.Fatal(res, err)
-				}
-			}
-			match(t, "found", c.found, v.kinds(t, tr, coll))
-			if c.roots {
-				got, err := tr.Repair(ctx, nil)
-				wrong(t, err != nil || got.Remaining == 0, "without MakeRoots: %+v, %v", got, err)
-				if c.stays != nil {
-					match(t, "without MakeRoots", c.stays, v.kinds(t, tr, coll))
-				}
-			}
-			rooting := tr
-			if c.roots {
-				rooting = v.rooting(t, coll)
-			}
-			before := stored(t, coll)
-			dry, err := rooting.Repair(ctx, &mongopatterns.Work{DryRun: true})
-			if diff := cmp.Diff(before, stored(t, coll)); err != nil || dry.Done == 0 && v.rep != tree.NestedSets || diff != "" {
-				t.Errorf("dry run: %+v, %v %s", dry, err, diff)
-			}
-			var done []int64
-			got, err := rooting.Repair(ctx, &mongopatterns.Work{BatchSize: 3, Progress: func(r mongopatterns.Result) { done = append(done, r.Examined) }})
-			if err != nil || got.Done == 0 || got.Remaining != 0 || len(done) < 3 || done[2] != 7 {
-				t.Errorf("%+v, %v, %v", got, err, done)
-			}
-			healthy(t, tr)
-			m := newModel()
-			for _, n := range nodes {
-				parent := n[1]
-				if p, ok := c.parents[n[0]]; ok {
-					parent = p
-				}
-				m.attach(n[0], parent, -1)
-			}
-			v.ordered = false
-			v.compare(t, tr, m)
-			if got, err := tr.Repair(ctx, nil); err != nil || got.Done != 0 || got.Examined != 7 {
-				t.Errorf("again: %+v, %v", got, err)
+			start := testkit.Find[bson.Raw](t, coll, bson.D{})
+			for i, c := range of {
+				t.Run(c.name, func(t *testing.T) {
+					if i > 0 {
+						get(coll.DeleteMany(t.Context(), bson.D{}))(t)
+						testkit.InsertAll(t, coll, start)
+					}
+					test(t, v, tr, rooting, coll, c)
+				})
 			}
 		})
 	}
@@ -272,15 +285,11 @@ var damaged = regexp.MustCompile(`run (Adopt or )?Repair`)
 // move and delete.
 func TestRepairBesideWrites(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"ancestors", "path", "nested", "ancestors/all"} {
+	all := variants()
+	for _, v := range oneOfEach(t, []variant{all[2], all[3], all[4], all[7]}) {
+		name := v.name
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var v variant
-			for _, other := range variants() {
-				if other.name == name {
-					v = other
-				}
-			}
 			coll := mongotest.Database(t).Collection("nodes")
 			tr := v.open(t, coll)
 			get(tr.Load(t.Context(), v.entries(forest(60)), tr.AsRoot(), nil))(t)
@@ -399,11 +408,13 @@ func TestRepairOfAnyLists(t *testing.T) {
 		}
 		cases[fmt.Sprint("seed ", seed)] = docs
 	}
-	for name, docs := range cases {
-		for _, graph := range []bool{false, true} {
-			v := plain(tree.ChildReferences, tree.Options{Graph: graph})
-			coll := mongotest.Database(t).Collection("nodes")
-			tr := v.open(t, coll)
+	db := mongotest.Database(t)
+	for _, graph := range []bool{false, true} {
+		v := plain(tree.ChildReferences, tree.Options{Graph: graph})
+		coll := db.Collection(fmt.Sprint("nodes", graph))
+		tr, rooting := v.open(t, coll), v.rooting(t, coll)
+		for name, docs := range cases {
+			get(coll.DeleteMany(t.Context(), bson.D{}))(t)
 			putDocs(t, coll, docs...)
 			below := func() []string {
 				filter := get(tr.RootsFilter(t.Context()))(t)
@@ -420,7 +431,7 @@ func TestRepairOfAnyLists(t *testing.T) {
 			before := below()
 			good(t, errOf(tr.Repair(t.Context(), nil)))
 			match(t, fmt.Sprintf("%s, graph %v: reached", name, graph), before, below())
-			got, err := v.rooting(t, coll).Repair(t.Context(), nil)
+			got, err := rooting.Repair(t.Context(), nil)
 			wrong(t, err != nil || got.Remaining != 0, "%s, graph %v: %+v, %v", name, graph, got, err)
 			healthy(t, tr)
 			wrong(t, len(below()) != len(docs), "%s, graph %v: %v are reached", name, graph, below())

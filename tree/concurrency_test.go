@@ -26,7 +26,7 @@ import (
 
 // opsEach is the number of operations of each of 8 goroutines, for each
 // variant.
-func opsEach() int { return scale.Of(8, 100, 2000) }
+func opsEach() int { return scale.Of(6, 100, 2000) }
 
 // logged is a committed operation. The lock document counts restructurings in
 // their own transactions, so seen orders them; an insertion that does not take
@@ -104,7 +104,7 @@ func lost(err error) bool {
 // commits, and holds the result against a model of what was committed.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
-	for _, v := range some() {
+	for _, v := range oneOfEach(t, some()) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
@@ -529,7 +529,7 @@ func TestLockHoldsScope(t *testing.T) {
 // see.
 func TestMajority(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, oneOfEach(t, variants()), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		got := mongotest.Record(t, coll.Database(), func() {
 			good(t, tr.EnsureIndexes(t.Context()))
 			insertAll(t, v, tr, books[:1])
@@ -552,7 +552,7 @@ func TestMajority(t *testing.T) {
 // nothing, committed everything.
 func TestJoin(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, oneOfEach(t, variants()), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		insertAll(t, v, tr, books)
 		before := stored(t, coll)
 		work := func(ctx context.Context) error {

@@ -3,6 +3,7 @@ package tree_test
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -78,6 +79,22 @@ func (v variant) open(t testing.TB, coll *mongo.Collection) *trees {
 func some() []variant {
 	all := variants()
 	return append(all[:6:6], all[8], all[9])
+}
+
+// oneOfEach returns one variant of each representation, which the name of the test and the seed choose, so that every
+// variant has tests of its own. In the campaigns a test has them all.
+func oneOfEach(t testing.TB, all []variant) []variant {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, scale.Seed(), " ", t.Name())
+	random := rand.New(rand.NewPCG(h.Sum64(), 1))
+	var out []variant
+	for rep := tree.ParentReferences; rep <= tree.NestedSets; rep++ {
+		of := slices.DeleteFunc(slices.Clone(all), func(v variant) bool { return v.rep != rep })
+		if len(of) > 0 {
+			out = append(out, of[random.IntN(len(of))])
+		}
+	}
+	return scale.Of(out, all, all)
 }
 
 func eachVariant(t *testing.T, fn func(t *testing.T, v variant, tr *trees, coll *mongo.Collection)) {
@@ -342,7 +359,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
-		steps := 60
+		steps := scale.Of(30, 60, 200)
 		seed := scale.Seed()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -90,7 +90,7 @@ func TestInvalidArguments(t *testing.T) {
 
 func TestWriteErrors(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, oneOfEach(t, variants()), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
 		before := stored(t, coll)
@@ -107,6 +107,8 @@ func TestWriteErrors(t *testing.T) {
 		fails("insert under nothing", insert("x", tr.Under("none")), mongopatterns.ErrNoParent)
 		fails("the same", insert("x", tr.Under("none")), mongo.ErrNoDocuments)
 		fails("insert twice", insert("dbm", tr.Under("Books")), mongopatterns.ErrExists)
+		fails("insert twice under its parent", insert("dbm", tr.Under("Databases")), mongopatterns.ErrExists)
+		wrong(t, !mongo.IsDuplicateKeyError(insert("dbm", tr.Under("Books"))), "insert twice: not the error of the server")
 		fails("insert twice, as a root", insert("dbm", tr.AsRoot()), mongopatterns.ErrExists)
 		fails("move nothing", tr.Move(ctx, "none", tr.AsRoot()), mongopatterns.ErrNotFound)
 		fails("move under nothing", tr.Move(ctx, "dbm", tr.Under("none")), mongopatterns.ErrNoParent)
@@ -149,7 +151,7 @@ func TestWriteErrors(t *testing.T) {
 // for those above it, is ErrNotFound; a set of nodes beside or below it is empty; nothing is written.
 func TestUnknownID(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, oneOfEach(t, variants()), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
 		before := stored(t, coll)
@@ -209,6 +211,11 @@ func TestUnknownID(t *testing.T) {
 		}
 		if is, err := tr.IsDescendant(ctx, "dbm", "none"); is || err != nil {
 			t.Errorf("IsDescendant of none: %v, %v", is, err)
+		}
+		if v.ordered {
+			for _, err := range []error{tr.Move(ctx, "dbm", tr.Before("none")), errOf(tr.Insert(ctx, v.doc("x"), tr.After("none")))} {
+				wrong(t, !errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, mongopatterns.ErrNoParent), "beside none: %v", err)
+			}
 		}
 		if v.opts.SegmentField != "" {
 			is(t, tr.Rename(ctx, "none", "x"), mongopatterns.ErrNotFound)

@@ -17,27 +17,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
-// TestRepeatedInsert: a second insertion of an ID is ErrExists, and leaves
-// both documents and the parent as they were.
-func TestRepeatedInsert(t *testing.T) {
-	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
-		insertAll(t, v, tr, books)
-		before := stored(t, coll)
-		for _, parent := range []string{"Books", "Databases"} {
-			if _, err := tr.Insert(t.Context(), v.doc("dbm"), tr.Under(parent)); !errors.Is(err, mongopatterns.ErrExists) || !mongo.IsDuplicateKeyError(err) {
-				t.Error(err)
-			}
-		}
-		match(t, "", before, stored(t, coll))
-	})
-}
-
 // TestStaleCopies saves a document that was read before a move: the driver's
 // update of a field and an insert of the copy leave the tree right.
 func TestStaleCopies(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, oneOfEach(t, variants()), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
 		var stale bson.M
@@ -88,7 +72,7 @@ func TestNoBSONInside(t *testing.T) {
 // TestFindOrInsert follows a path, from several callers at once.
 func TestFindOrInsert(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, oneOfEach(t, variants()), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		v.opts.NameField = "title"
 		tr = v.open(t, coll)

@@ -1,37 +1,11 @@
 package tree_test
 
 import (
-	"errors"
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
-
-// TestAbsentPositions: the node that a position names is not there.
-func TestAbsentPositions(t *testing.T) {
-	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
-		ctx := t.Context()
-		insertAll(t, v, tr, books)
-		before := stored(t, coll)
-		for _, id := range []string{"dbm", "Books"} {
-			is(t, tr.Move(ctx, id, tr.Under("none")), mongopatterns.ErrNoParent)
-			is(t, tr.Move(ctx, "none", tr.Under(id)), mongopatterns.ErrNotFound)
-		}
-		if v.ordered {
-			for _, err := range []error{tr.Move(ctx, "dbm", tr.Before("none")),
-				errOf(tr.Insert(ctx, v.doc("x"), tr.After("none")))} {
-				is(t, err, mongopatterns.ErrNotFound)
-				wrong(t, errors.Is(err, mongopatterns.ErrNoParent), "%v", err)
-			}
-		}
-		match(t, "", before, stored(t, coll))
-	})
-}
 
 // TestMoveReadsNoGrandparent: it may have a million children.
 func TestMoveReadsNoGrandparent(t *testing.T) {

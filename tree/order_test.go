@@ -123,6 +123,8 @@ func TestOrderAtTheEnds(t *testing.T) {
 			return err
 		}
 	}
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
 	// want are the children of P where the call is right: "" for one that must fail.
 	for name, c := range map[string]struct {
 		call                    func(ctx context.Context, tr *anyTree) error
@@ -157,18 +159,10 @@ func TestOrderAtTheEnds(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				t.Parallel()
 				ctx := t.Context()
-				coll := mongotest.Database(t).Collection("nodes")
-				tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
-				for _, n := range [][2]any{{"P", nil}, {"a", "P"}, {"b", "P"}, {"c", "P"}, {"b1", "b"}, {"b2", "b"}} {
-					plant(t, tr, bson.M{"_id": n[0]}, n[1])
-				}
-				for id, order := range map[string]any{"a": w.a, "b": int64(1), "c": w.c} {
-					if _, err := coll.UpdateByID(ctx, id, bson.M{"$set": bson.M{"o": order}}); err != nil {
-						t.Fatal(err)
-					}
-				}
+				get(coll.DeleteMany(ctx, bson.D{}))(t)
+				putDocs(t, coll, dd("_id", "P", "parent", nil, "o", 0), dd("_id", "a", "parent", "P", "o", w.a), dd("_id", "b", "parent", "P", "o", int64(1)),
+					dd("_id", "c", "parent", "P", "o", w.c), dd("_id", "b1", "parent", "b", "o", 0), dd("_id", "b2", "parent", "b", "o", 1<<16))
 				children := func() string {
 					var ids []string
 					for n, err := range tr.Children(ctx, "P") {

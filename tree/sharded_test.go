@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -20,23 +21,31 @@ func TestSharded(t *testing.T) {
 	ctx := t.Context()
 	cluster := mongotest.Sharded(t, 2)
 	db := cluster.Database(t)
+	coll := db.Collection("nodes") // of all, because moving chunks takes long
 	for i, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
 		t.Run(rep.String(), func(t *testing.T) {
-			coll := db.Collection(fmt.Sprint("nodes", i))
 			open := func(tenant string) *trees {
 				return get(tree.New[string, bson.M](coll, rep, &tree.Options{Scope: dd("tenant", tenant)}))(t)
 			}
-			here, there := open("a"), open("z")
+			a, z := fmt.Sprint("a", i), fmt.Sprint("z", i)
+			here, there := open(a), open(z)
 			for name, key := range here.ShardKey() {
-				ok(t, cluster.Shard(ctx, db.Collection(name), key, dd("tenant", "m")))
+				match(t, name, dd("tenant", 1), key)
+				if i == 0 {
+					ok(t, cluster.Shard(ctx, db.Collection(name), key, dd("tenant", "m")))
+				}
 			}
 			ok(t, here.EnsureIndexes(ctx))
 			ok(t, there.EnsureIndexes(ctx))
 			doc := func(id string) bson.M { return bson.M{"_id": id} }
-			for _, tenant := range []struct {
+			type tenant struct {
 				tr     *trees
 				prefix string
-			}{{here, "a"}, {there, "z"}} {
+			}
+			both := []tenant{{here, a}, {there, z}}
+			one := (i + int(scale.Seed()%2)) % 2 // in the small run the tenants take turns
+			tenants := scale.Of(both[one:one+1], both, both)
+			for _, tenant := range tenants {
 				tr, p := tenant.tr, tenant.prefix
 				asked, err := cluster.Asked(ctx, db, func() error {
 					get(tr.Insert(ctx, doc(p+"A"), tr.AsRoot()))(t)
@@ -81,13 +90,14 @@ func TestSharded(t *testing.T) {
 			}
 
 			// In a transaction a filter is the way down that no server refuses.
-			get(here.Insert(ctx, doc("aX"), here.Under("aA")))(t)
+			tr, p := tenants[0].tr, tenants[0].prefix
+			get(tr.Insert(ctx, doc(p+"X"), tr.Under(p+"A")))(t)
 			if rep == tree.ParentReferences || rep == tree.ChildReferences { // their filter is a $graphLookup
-				byLevels(t, db, here, doc, rep)
+				byLevels(t, db, tr, p, rep)
 				return
 			}
 			ok(t, mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
-				filter, err := here.DescendantsFilter(ctx, "aA", 0)
+				filter, err := tr.DescendantsFilter(ctx, p+"A", 0)
 				if err != nil {
 					return err
 				}
@@ -97,36 +107,35 @@ func TestSharded(t *testing.T) {
 			}))
 		})
 	}
+	t.Run("Convert", func(t *testing.T) { convertSharded(t, cluster) })
 }
 
 // byLevels counts what a Move under a deep node, and a Cascade of a tree, ask level by level: each level, and once more
 // to see that there is no other.
-func byLevels(t *testing.T, db *mongo.Database, tr *trees, doc func(id string) bson.M, rep tree.Representation) {
+func byLevels(t *testing.T, db *mongo.Database, tr *trees, prefix string, rep tree.Representation) {
 	ctx := t.Context()
-	above := "aA"
+	above := prefix + "A"
 	for i := range 4 {
-		id := fmt.Sprint("a", i)
-		get(tr.Insert(ctx, doc(id), tr.Under(above)))(t)
+		id := fmt.Sprint(prefix, i)
+		get(tr.Insert(ctx, bson.M{"_id": id}, tr.Under(above)))(t)
 		above = id
 	}
 	others := map[tree.Representation]int{tree.ParentReferences: 0, tree.ChildReferences: 2}[rep]
-	got := mongotest.Record(t, db, func() { good(t, tr.Move(ctx, "aX", tr.Under(above))) })
-	levels := 5 // aA and four below
+	got := mongotest.Record(t, db, func() { good(t, tr.Move(ctx, prefix+"X", tr.Under(above))) })
+	levels := 5 // A and four below
 	if n := got.RoundTrips(); n != 4+levels+1 {
 		t.Errorf("Move: %d round trips: %v", n, got.Names())
 	}
-	got = mongotest.Record(t, db, func() { get(tr.Delete(ctx, "aA", mongopatterns.Cascade))(t) })
+	got = mongotest.Record(t, db, func() { get(tr.Delete(ctx, prefix+"A", mongopatterns.Cascade))(t) })
 	levels = 6
 	if n := got.RoundTrips(); n != 3+others+levels+1 {
 		t.Errorf("Cascade: %d round trips: %v", n, got.Names())
 	}
 }
 
-// Convert reads the roots of lists in its transactions, where a sharded collection refuses to join them.
-func TestConvertSharded(t *testing.T) {
-	t.Parallel()
+// convertSharded: Convert reads the roots of lists in its transactions, where a sharded collection refuses to join them.
+func convertSharded(t *testing.T, cluster *mongotest.Server) {
 	ctx := t.Context()
-	cluster := mongotest.Sharded(t, 2)
 	db := cluster.Database(t)
 	for name, to := range map[string]variant{"nested": plain(tree.NestedSets, tree.Options{}), "order": plain(tree.AncestorArray, tree.Options{OrderField: "pos"})} {
 		coll := db.Collection(name)
