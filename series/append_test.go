@@ -202,13 +202,14 @@ func TestRollOver(t *testing.T) {
 	testkit.Healthy(t, s)
 }
 
-// wide is a measurement of a thousand fields. A document takes some 4190 of them.
-func wide() bson.D {
+// wide are measurements of a thousand fields each. A document takes some 4190 of them.
+func wide(t *testing.T, rows int) []bson.Raw {
+	t.Helper()
 	m := bson.D{{Key: "timestamp", Value: day}}
 	for i := range 1000 {
 		m = append(m, bson.E{Key: fmt.Sprint("f", i), Value: int32(7)})
 	}
-	return m
+	return slices.Repeat([]bson.Raw{testkit.Raw(t, m)}, rows)
 }
 
 // Measurements of many fields that hardly change take few bytes packed, and a document of them has no more values than
@@ -216,9 +217,9 @@ func wide() bson.D {
 func TestWideMeasurements(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, bson.D](t, coll, timeseries.Days(nil), nil)
+	s := open[string, bson.Raw](t, coll, timeseries.Days(nil), nil)
 	const rows = 5000
-	appendMany(t, s, "s", slices.Repeat([]bson.D{wide()}, rows)...)
+	appendMany(t, s, "s", wide(t, rows)...)
 	_, err := s.Compact(t.Context(), nil)
 	testkit.OK(t, err)
 	testkit.Healthy(t, s)
@@ -236,11 +237,11 @@ func TestRoomOfAnother(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	o := &series.Options{MaxCount: 1 << 20, MaxBytes: 8 << 20}
-	appendMany(t, open[string, bson.D](t, coll, timeseries.Days(nil), o), "s", slices.Repeat([]bson.D{wide()}, 4000)...)
-	s := open[string, bson.D](t, coll, timeseries.Days(nil), o)
-	appendMany(t, s, "s", wide()[:1])
-	const rows = 1500
-	result, err := s.AppendMany(t.Context(), timeseries.Of("s", slices.Repeat([]bson.D{wide()}, rows)...), &mongopatterns.Work{BatchSize: 100})
+	appendMany(t, open[string, bson.Raw](t, coll, timeseries.Days(nil), o), "s", wide(t, 4000)...)
+	s := open[string, bson.Raw](t, coll, timeseries.Days(nil), o)
+	appendMany(t, s, "s", testkit.Raw(t, bson.D{{Key: "timestamp", Value: day}}))
+	const rows = 600 // more than the document may hold beyond its limit
+	result, err := s.AppendMany(t.Context(), timeseries.Of("s", wide(t, rows)...), &mongopatterns.Work{BatchSize: 100})
 	if err != nil || result.Done != rows {
 		t.Fatalf("%+v, %v", result, err)
 	}

@@ -10,9 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
-	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
-	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 // A scalar is where a document has a value other than a document or an array: its collection, the document's place in the
@@ -121,40 +119,35 @@ func textOf(c registry.Call, coll string, doc bson.D) string {
 // In a document that somebody typed by hand, an array in the place of a value is met by an equality with the value. A call
 // takes it for the value, or leaves the document as it is, or is an error that has written nothing.
 func TestArrayForAValue(t *testing.T) {
-	for _, r := range registry.Writes() {
-		if compared[r.Package()] == nil || !scale.Third(r.Name) {
-			continue
+	rows := slices.DeleteFunc(third(registry.Writes()), func(r registry.Row) bool { return compared[r.Package()] == nil })
+	inTurn(t, rows, 1, func(t *testing.T, dbs []*mongo.Database, r registry.Row) {
+		db := dbs[0]
+		start := func() registry.Call {
+			testkit.Empty(t, db)
+			return r.Start(&registry.Scene{T: t, DB: db})
 		}
-		t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) {
-			t.Parallel()
-			db := mongotest.Database(t)
-			start := func() registry.Call {
-				testkit.Empty(t, db)
-				return r.Start(&registry.Scene{T: t, DB: db})
+		c := start()
+		for _, s := range scalars(t, db, compared[r.Package()]) {
+			if slices.Contains(c.Aside, s.coll) {
+				continue
 			}
 			c := start()
-			for _, s := range scalars(t, db, compared[r.Package()]) {
-				if slices.Contains(c.Aside, s.coll) {
-					continue
-				}
-				c := start()
-				typed, v := s.wrap(t, db)
-				if typed == nil {
-					continue
-				}
-				before := typedTexts(t, db, c, nil)
-				_, err := c.Do(t.Context())
-				now, alone := typedTexts(t, db, c, nil), typedTexts(t, db, c, v)
-				if slices.Equal(now, before) || slices.Contains(now, textOf(c, s.coll, typed)) && (err == nil || c.One == nil) {
-					continue
-				}
-				c = start()
-				_, failed := c.Do(t.Context())
-				testkit.OK(t, failed)
-				if after := typedTexts(t, db, c, v); !slices.Equal(alone, after) {
-					t.Errorf("%s %d: %s: %v\n%s", s.coll, s.doc, s.path, err, cmp.Diff(after, alone))
-				}
+			typed, v := s.wrap(t, db)
+			if typed == nil {
+				continue
 			}
-		})
-	}
+			before := typedTexts(t, db, c, nil)
+			_, err := c.Do(t.Context())
+			now, alone := typedTexts(t, db, c, nil), typedTexts(t, db, c, v)
+			if slices.Equal(now, before) || slices.Contains(now, textOf(c, s.coll, typed)) && (err == nil || c.One == nil) {
+				continue
+			}
+			c = start()
+			_, failed := c.Do(t.Context())
+			testkit.OK(t, failed)
+			if after := typedTexts(t, db, c, v); !slices.Equal(alone, after) {
+				t.Errorf("%s %d: %s: %v\n%s", s.coll, s.doc, s.path, err, cmp.Diff(after, alone))
+			}
+		}
+	})
 }

@@ -139,45 +139,42 @@ func without(v any) any {
 
 // A call with the IDs of another tenant changes nothing of that tenant, and the server returns nothing of it.
 func TestCallsOnAnotherTenant(t *testing.T) {
-	for _, row := range rowsInScopes() {
-		t.Run(row.Name, func(t *testing.T) {
-			t.Parallel()
-			ctx, db := t.Context(), mongotest.Database(t)
-			c := row.Start(&registry.Scene{T: t, DB: db, Scope: ours})
-			for _, name := range testkit.Collections(t, db) {
-				if !slices.Contains(c.Aside, name) { // a lock stays that of its tenant
-					testkit.Must(db.Collection(name).UpdateMany(ctx, ours, toThem))
+	inTurn(t, eachMethod(rowsInScopes()), 1, func(t *testing.T, dbs []*mongo.Database, row registry.Row) {
+		ctx, db := t.Context(), dbs[0]
+		c := row.Start(&registry.Scene{T: t, DB: db, Scope: ours})
+		for _, name := range testkit.Collections(t, db) {
+			if !slices.Contains(c.Aside, name) { // a lock stays that of its tenant
+				testkit.Must(db.Collection(name).UpdateMany(ctx, ours, toThem))
+			}
+		}
+		before := of(t, db, c, theirs)
+		if len(before) == 0 {
+			t.Fatal("no document")
+		}
+		var result mongopatterns.Result
+		var err error
+		cmds := mongotest.Record(t, db, func() { result, err = c.Do(ctx) })
+		if after := of(t, db, c, theirs); !reflect.DeepEqual(before, after) {
+			t.Errorf("%v, then %v", before, after)
+		}
+		ids := map[string][]bson.RawValue{}
+		for _, name := range testkit.Collections(t, db) {
+			for _, doc := range testkit.Find[bson.Raw](t, db.Collection(name), theirs) {
+				ids[name] = append(ids[name], doc.Lookup("_id"))
+			}
+		}
+		for _, cmd := range cmds {
+			for _, doc := range returned(cmd) {
+				id := doc.Lookup("_id")
+				if slices.ContainsFunc(ids[cmd.Collection], id.Equal) {
+					t.Errorf("%s returned %v", cmd.Name, doc)
 				}
 			}
-			before := of(t, db, c, theirs)
-			if len(before) == 0 {
-				t.Fatal("no document")
-			}
-			var result mongopatterns.Result
-			var err error
-			cmds := mongotest.Record(t, db, func() { result, err = c.Do(ctx) })
-			if after := of(t, db, c, theirs); !reflect.DeepEqual(before, after) {
-				t.Errorf("%v, then %v", before, after)
-			}
-			ids := map[string][]bson.RawValue{}
-			for _, name := range testkit.Collections(t, db) {
-				for _, doc := range testkit.Find[bson.Raw](t, db.Collection(name), theirs) {
-					ids[name] = append(ids[name], doc.Lookup("_id"))
-				}
-			}
-			for _, cmd := range cmds {
-				for _, doc := range returned(cmd) {
-					id := doc.Lookup("_id")
-					if slices.ContainsFunc(ids[cmd.Collection], id.Equal) {
-						t.Errorf("%s returned %v", cmd.Name, doc)
-					}
-				}
-			}
-			if !errors.Is(err, refusal(row)) {
-				t.Errorf("%v, %+v", err, result)
-			}
-		})
-	}
+		}
+		if !errors.Is(err, refusal(row)) {
+			t.Errorf("%v, %+v", err, result)
+		}
+	})
 }
 
 // returned are the documents in a reply.
@@ -197,22 +194,16 @@ func returned(cmd mongotest.Command) (docs []bson.Raw) {
 
 // A call in a scope does what it does without one, beside documents of another tenant that refer to the same IDs.
 func TestCallsBesideAnotherTenant(t *testing.T) {
-	for _, row := range rowsInScopes() {
-		if !scale.Third(row.Name) {
-			continue
-		}
-		t.Run(row.Name, func(t *testing.T) {
-			t.Parallel()
-			beside(t, row, mongotest.Database(t), nil)
-		})
-	}
+	inTurn(t, third(rowsInScopes()), 2, func(t *testing.T, dbs []*mongo.Database, row registry.Row) {
+		beside(t, row, dbs[0], dbs[1], nil)
+	})
 }
 
-// beside compares a call alone with the same call in a scope, in a database that place prepares when it has the
-// documents of two tenants.
-func beside(t *testing.T, row registry.Row, shared *mongo.Database, place func(c registry.Call)) {
+// beside compares a call in the database alone with the same call in a scope, in the database shared, which place prepares
+// when it has the documents of two tenants.
+func beside(t *testing.T, row registry.Row, alone, shared *mongo.Database, place func(c registry.Call)) {
 	t.Helper()
-	ctx, alone := t.Context(), mongotest.Database(t)
+	ctx := t.Context()
 	c := row.Start(&registry.Scene{T: t, DB: alone})
 	want, wantErr := c.Do(ctx)
 	c = row.Start(&registry.Scene{T: t, DB: shared, Scope: ours})
@@ -262,7 +253,7 @@ func TestScopesOnShards(t *testing.T) {
 		ran++
 		t.Run(row.Name, func(t *testing.T) {
 			db := cluster.Database(t)
-			beside(t, row, db, func(c registry.Call) {
+			beside(t, row, mongotest.Database(t), db, func(c registry.Call) {
 				for _, s := range testkit.Must(mongopatterns.Shard(t.Context(), db, c.Helpers()...)) {
 					if s.Key[0].Key != "tenant" {
 						continue // Fetch has no helper, and no key of its own

@@ -17,10 +17,56 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// A stored is a value of a document: its collection, the document's place in the order of _id, and the path.
+// inTurn runs a test of each row, those of a package one after the other in n databases, which are emptied before each: to
+// make collections and indexes anew takes longer than the calls. The representations of a tree have other indexes each.
+func inTurn(t *testing.T, rows []registry.Row, n int, test func(t *testing.T, dbs []*mongo.Database, r registry.Row)) {
+	t.Helper()
+	together := map[string][]registry.Row{}
+	for _, r := range rows {
+		name := r.Package()
+		if _, rep, _ := strings.Cut(r.Name, "/"); name == "tree" {
+			rep, _, _ = strings.Cut(rep, ",")
+			name += " " + rep
+		}
+		together[name] = append(together[name], r)
+	}
+	for name, rows := range together {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var dbs []*mongo.Database
+			for range n {
+				dbs = append(dbs, mongotest.Database(t))
+			}
+			for _, r := range rows {
+				for _, db := range dbs {
+					testkit.Empty(t, db)
+				}
+				t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) { test(t, dbs, r) })
+			}
+		})
+	}
+}
+
+// third returns a third of the rows in a small run, and all of them otherwise.
+func third(rows []registry.Row) []registry.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r registry.Row) bool { return !scale.Third(r.Name) })
+}
+
+// eachMethod returns the first row of each method and a third of the others in a small run, and all of them otherwise.
+func eachMethod(rows []registry.Row) []registry.Row {
+	met := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(rows), func(r registry.Row) bool {
+		again := met[r.Method()]
+		met[r.Method()] = true
+		return again && !scale.Third(r.Name)
+	})
+}
+
+// A stored is a value of a document: its collection, the document's place in the order of _id, its _id, and the path.
 type stored struct {
 	coll  string
 	doc   int
+	id    any
 	path  string
 	value any
 }
@@ -36,7 +82,7 @@ func values(t *testing.T, db *mongo.Database, c registry.Call) (out []stored) {
 			var walk func(path string, v any)
 			walk = func(path string, v any) {
 				if path != "" {
-					out = append(out, stored{name, i, path[1:], v})
+					out = append(out, stored{name, i, doc[0].Value, path[1:], v})
 				}
 				switch v := v.(type) {
 				case bson.D:
@@ -60,9 +106,7 @@ func values(t *testing.T, db *mongo.Database, c registry.Call) (out []stored) {
 // put stores another value in the place. It reports whether no index refuses that.
 func (s stored) put(t *testing.T, db *mongo.Database, v any) bool {
 	t.Helper()
-	coll := db.Collection(s.coll)
-	id := testkit.Stored[bson.D](t, coll)[s.doc][0].Value
-	_, err := coll.UpdateOne(t.Context(), testkit.D("_id", testkit.D("$eq", id)), testkit.D("$set", testkit.D(s.path, v)))
+	_, err := db.Collection(s.coll).UpdateOne(t.Context(), testkit.D("_id", testkit.D("$eq", s.id)), testkit.D("$set", testkit.D(s.path, v)))
 	return err == nil
 }
 
@@ -86,63 +130,55 @@ func general(err error) bool {
 // of the server or the driver alone, with which a caller can do nothing. extref says ErrInvalid of a source that it cannot
 // copy, as of one that an Update would make.
 func TestOddValueRead(t *testing.T) {
-	for _, r := range registry.Reads() {
-		if !scale.Third(r.Name) {
-			continue
-		}
-		t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) {
-			t.Parallel()
-			db := mongotest.Database(t)
-			c := r.Start(&registry.Scene{T: t, DB: db})
-			for _, s := range values(t, db, c) {
-				for _, v := range odd(s.value) {
-					if !s.put(t, db, v) {
-						continue
-					}
-					_, err := c.Do(t.Context())
-					if source := r.Package() == "extref" && errors.Is(err, mongopatterns.ErrInvalid); !general(err) && !source {
-						t.Errorf("%s %d: %s is %v: %v", s.coll, s.doc, s.path, v, err)
-					}
-				}
-				s.put(t, db, s.value)
+	inTurn(t, eachMethod(registry.Reads()), 1, func(t *testing.T, dbs []*mongo.Database, r registry.Row) {
+		db := dbs[0]
+		c := r.Start(&registry.Scene{T: t, DB: db})
+		for _, s := range values(t, db, c) {
+			if !scale.Third(fmt.Sprint(r.Name, s.coll, s.doc, s.path)) {
+				continue
 			}
-		})
-	}
+			for _, v := range odd(s.value) {
+				if !s.put(t, db, v) {
+					continue
+				}
+				_, err := c.Do(t.Context())
+				if source := r.Package() == "extref" && errors.Is(err, mongopatterns.ErrInvalid); !general(err) && !source {
+					t.Errorf("%s %d: %s is %v: %v", s.coll, s.doc, s.path, v, err)
+				}
+			}
+			s.put(t, db, s.value)
+		}
+	})
 }
 
 // A value in the place of an array is ErrMalformed for a call that writes, if it minds, and stays.
 func TestValueForAnArray(t *testing.T) {
-	for _, r := range registry.Writes() {
-		if !scale.Third(r.Name) {
-			continue
+	inTurn(t, eachMethod(registry.Writes()), 1, func(t *testing.T, dbs []*mongo.Database, r registry.Row) {
+		db := dbs[0]
+		start := func() registry.Call {
+			testkit.Empty(t, db)
+			return r.Start(&registry.Scene{T: t, DB: db})
 		}
-		t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) {
-			t.Parallel()
-			db := mongotest.Database(t)
-			start := func() registry.Call {
-				testkit.Empty(t, db)
-				return r.Start(&registry.Scene{T: t, DB: db})
+		for _, s := range values(t, db, start()) {
+			if _, ok := s.value.(bson.A); !ok || !scale.Third(fmt.Sprint(r.Name, s.coll, s.doc, s.path)) {
+				continue
 			}
-			for _, s := range values(t, db, start()) {
-				if _, ok := s.value.(bson.A); !ok {
+			for _, v := range odd(s.value) {
+				c := start()
+				s.id = testkit.Stored[bson.D](t, db.Collection(s.coll))[s.doc][0].Value
+				if !s.put(t, db, v) {
 					continue
 				}
-				for _, v := range odd(s.value) {
-					c := start()
-					if !s.put(t, db, v) {
-						continue
-					}
-					before := typedTexts(t, db, c, nil)
-					_, err := c.Do(t.Context())
-					if !general(err) {
-						t.Errorf("%s %d: %s is %v: %v", s.coll, s.doc, s.path, v, err)
-					}
-					undone := mongopatterns.OutcomeOf(err) == mongopatterns.NotDone
-					if now := typedTexts(t, db, c, nil); undone && c.One != nil && !slices.Equal(now, before) {
-						t.Errorf("%s %d: %s is %v: %v, but written", s.coll, s.doc, s.path, v, err)
-					}
+				before := typedTexts(t, db, c, nil)
+				_, err := c.Do(t.Context())
+				if !general(err) {
+					t.Errorf("%s %d: %s is %v: %v", s.coll, s.doc, s.path, v, err)
+				}
+				undone := mongopatterns.OutcomeOf(err) == mongopatterns.NotDone
+				if now := typedTexts(t, db, c, nil); undone && c.One != nil && !slices.Equal(now, before) {
+					t.Errorf("%s %d: %s is %v: %v, but written", s.coll, s.doc, s.path, v, err)
 				}
 			}
-		})
-	}
+		}
+	})
 }

@@ -91,6 +91,8 @@ func all() ([]campaign, error) {
 		campaign{"elections", tests + "failover", `^TestFailover$`},
 		campaign{"kills", tests + "killed", `^TestKilled`},
 		campaign{"tables/arguments", tests + "calls", `^TestArgumentsAreLiteral$|^TestArrayForAValue$|^TestCallsBesideAnotherTenant$`},
+		campaign{"tables/rows", tests + "calls", `^TestCallsOnAnotherTenant$|^TestDefaultCollations$`},
+		campaign{"tables/types", tests + "calls", `^TestOddValueRead$|^TestValueForAnArray$`},
 		campaign{"tables/values", tests + "calls", `^TestValuesAreLiteral$|^TestTooLargeADocument$`},
 		campaign{"exactlyonce", tests + "exactlyonce", `^TestExactlyOnce$`},
 		campaign{"classifier", "./advise", `^TestClassifier$`},
