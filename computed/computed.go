@@ -112,6 +112,9 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 		inner.Options = *opts
 	}
 	inner.codec, inner.Scope = codec.New(sources, inner.Registry, inner.BSON), slices.Clone(inner.Scope)
+	if err := inner.codec.CheckExtended("T", reflect.TypeFor[T]()); err != nil {
+		return nil, err
+	}
 	settings := append(config.Scope(inner.Scope),
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
@@ -422,7 +425,7 @@ func (c *core) source(source any) (bson.Raw, error) {
 	if err := value.CheckID(doc.Lookup("_id")); err != nil {
 		return nil, fault.Invalid("the _id of a source: %w", err)
 	}
-	return doc, nil
+	return doc, c.codec.CheckKept(reflect.TypeOf(source), "Rule.KeyField", c.key)
 }
 
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }

@@ -87,6 +87,9 @@ func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.core.codec.CheckNoHex(doc, compared...); err != nil {
+		return nil, err
+	}
 	if _, err := r.core.source.Scope().Set(doc); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package paging
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -333,7 +334,7 @@ func (p *Pager[T]) Token(over, document any) (token string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err = p.core.codec.CheckKept(reflect.TypeOf(document), kept...); err != nil {
+	if err = cmp.Or(p.core.codec.CheckKept(reflect.TypeOf(document), kept...), p.core.codec.CheckNoHex(raw, sort...)); err != nil {
 		return "", err
 	}
 	if raw.Lookup("_id").Type == 0 {

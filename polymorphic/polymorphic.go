@@ -109,6 +109,9 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 		if !kind.typ.AssignableTo(reflect.TypeFor[I]()) {
 			return nil, fault.Invalid("%s does not implement %s", kind.typ, reflect.TypeFor[I]())
 		}
+		if err := k.codec.CheckExtended(fmt.Sprintf("the kind %q", kind.name), kind.typ); err != nil {
+			return nil, err
+		}
 		if other, ok := k.byType[kind.typ]; ok {
 			return nil, fault.Invalid("%s has two kinds, %q and %q", kind.typ, other.name, kind.name)
 		}

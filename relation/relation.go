@@ -106,7 +106,13 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	c.toChildren, c.toParents = c.directions()
 	c.isParentID = func(ref bson.RawValue) bool { _, ok := asID[ParentID](c.codec, ref); return ok }
 	c.isChildID = func(ref bson.RawValue) bool { _, ok := asID[ChildID](c.codec, ref); return ok }
-	if err := c.codec.CheckExtended("T", reflect.TypeFor[T]()); err != nil {
+	t := reflect.TypeFor[T]()
+	for _, e := range c.opts.Sort {
+		if err := c.codec.CheckKept(t, "Options.Sort", e.Key); err != nil && e.Key != "_id" {
+			return nil, err
+		}
+	}
+	if err := c.codec.CheckExtended("T", t); err != nil {
 		return nil, err
 	}
 	return &Relation[ParentID, ChildID, T]{c}, nil

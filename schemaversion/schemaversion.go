@@ -264,7 +264,7 @@ func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
 func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error) {
 	ctx = comment.Call(ctx, "schemaversion.Insert")
 	defer fault.In(&err, "schemaversion.Insert")
-	raw, err := v.core.encode(value)
+	raw, err := v.core.encodeNew(value, reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
 	}
@@ -339,6 +339,16 @@ func (c *core) encode(v any) (bson.Raw, error) {
 		return nil, err
 	}
 	return c.stamp(raw, c.newest())
+}
+
+// encodeNew is encode for a document of type t that is inserted. It makes a missing _id.
+func (c *core) encodeNew(v any, t reflect.Type) (bson.Raw, error) {
+	raw, err := c.encode(v)
+	if err != nil || !raw.Lookup("_id").IsZero() {
+		return raw, err
+	}
+	raw = value.With(raw, value.Element{Name: "_id", Value: value.NewID()})
+	return raw, c.codec.CheckMade(raw, t)
 }
 
 // get returns a document as stored in coll and upgraded to the newest version.

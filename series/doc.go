@@ -112,8 +112,9 @@
 //
 // # Failures
 //
-// With Options.BatchField a batch that is repeated unchanged within ten minutes is stored once. Without
-// it, repeating a batch that got no answer may store it twice. A repeated Delete returns
+// With Options.BatchField a batch that is repeated unchanged within ten minutes is stored once, unless the
+// clock of its writer is behind the server's: Compact forgets batches by comparing the two. Without it,
+// repeating a batch that got no answer may store it twice. A repeated Delete returns
 // [mongopatterns.ErrNotFound], or deletes a second measurement of the same time. A read of a window with a
 // damaged block ends with [ErrDamaged], which names the document; Check lists all damaged documents.
 // Archive and Adopt use transactions and need a replica set. They can be stopped and run again, and so can

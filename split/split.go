@@ -123,7 +123,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	c.present = expr.Fixed(present)
 	c.hotFields, _ = c.codec.Fields(reflect.TypeFor[H]())
 	for what, t := range map[string]reflect.Type{"H": reflect.TypeFor[H](), "C": reflect.TypeFor[C]()} {
-		if err := c.codec.CheckDocuments(what, t); err != nil {
+		if err := c.codec.CheckExtended(what, t); err != nil {
 			return nil, err
 		}
 	}

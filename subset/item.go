@@ -17,6 +17,15 @@ type item struct {
 	id   bson.RawValue
 	doc  bson.Raw
 	kept bson.Raw
+	made bool // the id
+}
+
+// encodeNew is encode for an item that is inserted. It refuses one whose type cannot hold the _id that it gets.
+func (c *core) encodeNew(parent, v any) (p bson.RawValue, it item, err error) {
+	if p, it, err = c.encode(parent, v); err != nil || !it.made {
+		return p, it, err
+	}
+	return p, it, c.codec.CheckMade(it.doc, c.itemType)
 }
 
 // encode encodes a parent's _id and a user's item. The item gets an ObjectID if it has no _id,
@@ -41,10 +50,12 @@ func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
 		return p, it, err
 	}
 	id := raw.Lookup("_id")
-	if id.IsZero() {
+	made := id.IsZero()
+	if made {
 		id = value.NewID()
 	}
 	it = c.item(value.With(raw, value.Element{Name: "_id", Value: id}, value.Element{Name: c.o.ParentField, Value: p}))
+	it.made = made
 	return p, it, c.valid(it)
 }
 

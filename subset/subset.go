@@ -44,6 +44,7 @@ type core struct {
 	parents, items *scoped.Collection
 	o              Options // complete
 	codec          codec.Codec
+	itemType       reflect.Type
 	filter         filter
 	named          []string        // the paths of Sort that T may lack, as its type does not show its fields
 	keep           map[string]bool // the fields that Options.Fields keeps; nil for all but ParentField
@@ -86,7 +87,8 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 	if err != nil {
 		return nil, fault.Invalid("Options.Filter: %w", err)
 	}
-	if err := c.checkNames(reflect.TypeFor[T]()); err != nil {
+	c.itemType = reflect.TypeFor[T]()
+	if err := c.checkNames(c.itemType); err != nil {
 		return nil, err
 	}
 	for _, path := range c.o.inParent() {

@@ -45,7 +45,7 @@ func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, 
 	ctx = comment.Call(ctx, "subset.Insert")
 	defer fault.In(&err, "subset.Insert")
 	c := s.core
-	p, it, err := c.encode(parent, item)
+	p, it, err := c.encodeNew(parent, item)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (s *Subset[ID, T]) InsertMany(ctx context.Context, items iter.Seq2[ID, T], 
 		return err
 	}
 	for parent, v := range items {
-		p, it, err := c.encode(parent, v)
+		p, it, err := c.encodeNew(parent, v)
 		if err != nil {
 			return result, fmt.Errorf("item %d: %w", result.Examined, err)
 		}

@@ -282,10 +282,10 @@ func (d *History[ID, T]) encode(v T, base *current) (bson.Raw, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	inner := d.kind.coded || !isMap && loose(document)
+	inner := d.kind.coded || !isMap && codec.Shuffled(document)
 	if isMap { // the order at the top does not count
 		for _, v := range document.Seq2() {
-			inner = inner || loose(v)
+			inner = inner || codec.Shuffled(v)
 		}
 	}
 	return raw, inner, nil

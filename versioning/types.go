@@ -79,35 +79,6 @@ func implements(t reflect.Type, some ...reflect.Type) bool {
 	return slices.ContainsFunc(some, reflect.PointerTo(t).Implements)
 }
 
-// loose reports whether a value contains a map, whose fields are encoded in random order.
-func loose(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Map:
-		return true
-	case reflect.Pointer, reflect.Interface:
-		return loose(v.Elem()) // the Elem of nil is of kind Invalid
-	case reflect.Slice, reflect.Array:
-		if d, ok := v.Interface().(bson.D); ok { // ten times as fast, for documents with thousands of fields
-			return slices.ContainsFunc(d, func(e bson.E) bool { return loose(reflect.ValueOf(e.Value)) })
-		}
-		if v.Type().Elem().Kind() < reflect.Array { // numbers
-			return false
-		}
-		for i := range v.Len() {
-			if loose(v.Index(i)) {
-				return true
-			}
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if f := v.Field(i); f.CanInterface() && loose(f) { // it is exported
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // scalars reports whether only values of types differ that every T without a codec shows as they
 // are stored.
 func scalars(a, b []diff.Field) bool {

@@ -353,9 +353,38 @@ func DecodeNew[ID any](c Codec, v bson.RawValue, fresh bool) (ID, error) {
 	}
 	id, err := DecodeCompared[ID](c, v) // with ObjectIDAsHexString the driver decodes it as a string, too
 	if err != nil {
-		err = fault.Invalid("the document has no _id, and %v cannot hold a new ObjectID: set the _id", reflect.TypeFor[ID]())
+		var none ID
+		return none, noObjectID(reflect.TypeFor[ID]())
 	}
-	return id, err
+	return id, nil
+}
+
+// CheckMade refuses a document that had no _id and got an ObjectID, if that cannot be decoded into type t again.
+func (c Codec) CheckMade(document bson.Raw, t reflect.Type) error {
+	if c.Decode(document, reflect.New(t).Interface()) != nil {
+		return noObjectID(t)
+	}
+	return nil
+}
+
+func noObjectID(t reflect.Type) error {
+	return fault.Invalid("the document has no _id, and %v cannot hold a new ObjectID: set the _id", t)
+}
+
+// CheckNoHex refuses a document with a string at one of the paths that may be an ObjectID, which the option
+// ObjectIDAsHexString has decoded so: encoded again it is another value than the one that is stored.
+func (c Codec) CheckNoHex(document bson.Raw, paths ...string) error {
+	if c.BSON == nil || !c.BSON.ObjectIDAsHexString {
+		return nil
+	}
+	for _, path := range paths {
+		if text, ok := value.Lookup(document, path).StringValueOK(); ok {
+			if _, err := bson.ObjectIDFromHex(text); err == nil {
+				return fault.Invalid("%q may be an ObjectID that the BSON option ObjectIDAsHexString has decoded as a string: decode it into a bson.ObjectID", path)
+			}
+		}
+	}
+	return nil
 }
 
 // unplain decodes the values that Plain encodes.

@@ -24,7 +24,7 @@ func CheckOrder[T any](what string) error {
 
 // Ordered is CheckOrder for a value: a map of one field has an order.
 func Ordered(v any) error {
-	if v == nil || holds(reflect.TypeOf(v)) == never || !shuffled(reflect.ValueOf(v)) {
+	if v == nil || holds(reflect.TypeOf(v)) == never || !Shuffled(reflect.ValueOf(v)) {
 		return nil
 	}
 	return fault.Invalid("%T contains a map of several fields, which have a random order: use a struct or bson.D", v)
@@ -54,13 +54,13 @@ func (c Codec) Stored(document any, paths ...string) (bson.Raw, error) {
 	return raw, nil
 }
 
-// shuffledAt is shuffled for the values at a path. Those of a type with an encoding of its own have an order.
+// shuffledAt is Shuffled for the values at a path. Those of a type with an encoding of its own have an order.
 func (c Codec) shuffledAt(v reflect.Value, path string) bool {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
 	if !v.IsValid() || path == "" {
-		return shuffled(v)
+		return Shuffled(v)
 	}
 	if holds(v.Type()) == never {
 		return false
@@ -84,8 +84,8 @@ func (c Codec) shuffledAt(v reflect.Value, path string) bool {
 		}
 		return s.Inline != nil && c.shuffledAt(v.FieldByIndex(s.Inline.Index), path)
 	case reflect.Slice, reflect.Array:
-		if v.Kind() == reflect.Slice && v.Type().ConvertibleTo(reflect.TypeFor[bson.D]()) { // the driver writes a document
-			for _, e := range v.Convert(reflect.TypeFor[bson.D]()).Interface().(bson.D) {
+		if d, ok := asD(v); ok {
+			for _, e := range d {
 				if e.Key == name && c.shuffledAt(reflect.ValueOf(e.Value), below) {
 					return true
 				}
@@ -115,8 +115,8 @@ func (c Codec) key(v reflect.Value) string {
 	return document.Index(0).Key()
 }
 
-// shuffled reports whether a value contains a map of several fields that the driver encodes.
-func shuffled(v reflect.Value) bool {
+// Shuffled reports whether a value contains a map of several fields, which the driver encodes in random order.
+func Shuffled(v reflect.Value) bool {
 	if !v.IsValid() || holds(v.Type()) == never {
 		return false
 	}
@@ -126,19 +126,22 @@ func shuffled(v reflect.Value) bool {
 			return true
 		}
 		for _, value := range v.Seq2() {
-			return shuffled(value)
+			return Shuffled(value)
 		}
 	case reflect.Pointer, reflect.Interface:
-		return shuffled(v.Elem())
+		return Shuffled(v.Elem())
 	case reflect.Slice, reflect.Array:
+		if d, ok := asD(v); ok { // ten times as fast, for documents with thousands of fields
+			return slices.ContainsFunc(d, func(e bson.E) bool { return Shuffled(reflect.ValueOf(e.Value)) })
+		}
 		for i := range v.Len() {
-			if shuffled(v.Index(i)) {
+			if Shuffled(v.Index(i)) {
 				return true
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("bson") != "-" && shuffled(v.Field(i)) {
+			if stored(v.Type().Field(i)) && Shuffled(v.Field(i)) {
 				return true
 			}
 		}
@@ -146,7 +149,10 @@ func shuffled(v reflect.Value) bool {
 	return false
 }
 
-// shuffledIn is shuffled for the value of a field in a filter or pipeline. It passes over a map of operators, and over
+// stored reports whether the driver encodes a field of a struct.
+func stored(f reflect.StructField) bool { return f.IsExported() && (Codec{}).tag(f) != "-" }
+
+// shuffledIn is Shuffled for the value of a field in a filter or pipeline. It passes over a map of operators, and over
 // one that the server reads by names.
 func shuffledIn(field string, v reflect.Value) bool {
 	switch v.Kind() {
@@ -170,12 +176,12 @@ func shuffledIn(field string, v reflect.Value) bool {
 		}
 		return false
 	}
-	return shuffled(v)
+	return Shuffled(v)
 }
 
 // byName are the stages and operators for which the order of the fields in their argument means nothing.
 var byName = []string{
-	"$match", "$and", "$or", "$nor", "$project", "$set", "$addFields", "$group",
+	"$match", "$and", "$or", "$nor", "$elemMatch", "$geometry", "$project", "$set", "$addFields", "$group",
 	"$lookup", "$graphLookup", "$unwind", "$bucket", "$fill", "$setWindowFields",
 	"$cond", "$switch", "$let", "$filter", "$map", "$reduce", "$zip", "$sortArray", "$top", "$topN", "$bottom", "$bottomN", "$firstN", "$lastN", "$maxN", "$minN",
 	"$getField", "$setField", "$convert", "$dateAdd", "$dateDiff", "$dateFromParts", "$dateFromString", "$dateSubtract", "$dateToParts", "$dateToString", "$dateTrunc",
@@ -203,8 +209,8 @@ func holds(t reflect.Type) holding {
 }
 
 func holdsBelow(t reflect.Type, seen []reflect.Type) (most holding) {
-	if slices.Contains(seen, t) || reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Marshaler]()) ||
-		reflect.PointerTo(t).Implements(reflect.TypeFor[bson.ValueMarshaler]()) {
+	// The driver calls a method of the pointer only for a value that has an address, which is not known of a type.
+	if slices.Contains(seen, t) || t.Implements(reflect.TypeFor[bson.Marshaler]()) || t.Implements(reflect.TypeFor[bson.ValueMarshaler]()) {
 		return never
 	}
 	seen = append(seen, t)
@@ -217,7 +223,7 @@ func holdsBelow(t reflect.Type, seen []reflect.Type) (most holding) {
 		return holdsBelow(t.Elem(), seen)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() && f.Tag.Get("bson") != "-" {
+			if f := t.Field(i); stored(f) {
 				most = max(most, holdsBelow(f.Type, seen))
 			}
 		}

@@ -264,7 +264,7 @@ func (c Codec) at(v reflect.Value, path string) reflect.Value {
 		return v
 	}
 	name, below, _ := strings.Cut(path, ".")
-	if d, ok := v.Interface().(bson.D); ok {
+	if d, ok := asD(v); ok {
 		for _, e := range d {
 			if e.Key == name {
 				return c.at(reflect.ValueOf(e.Value), below)
@@ -285,6 +285,14 @@ func (c Codec) at(v reflect.Value, path string) reflect.Value {
 		return c.at(v.FieldByIndex(s.Inline.Index), path)
 	}
 	return reflect.Value{}
+}
+
+// asD is a bson.D, or a value of a type that the driver writes as one.
+func asD(v reflect.Value) (d bson.D, ok bool) {
+	if d, ok := v.Interface().(bson.D); ok || v.Kind() != reflect.Slice || !v.Type().ConvertibleTo(reflect.TypeFor[bson.D]()) {
+		return d, ok
+	}
+	return v.Convert(reflect.TypeFor[bson.D]()).Interface().(bson.D), true
 }
 
 // Time returns the time at a path of a value before it is encoded, because milliseconds cannot tell some times apart.

@@ -23,8 +23,12 @@ import (
 //
 // Cost: that of Ensure for each collection.
 func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mongo.IndexModel) error {
-	for _, name := range slices.Sorted(maps.Keys(models)) {
-		if err := Ensure(ctx, db.Collection(name), models[name]); err != nil {
+	for i, name := range slices.Sorted(maps.Keys(models)) {
+		err := Ensure(ctx, db.Collection(name), models[name])
+		if err != nil && i > 0 {
+			return fault.Unknown(err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -111,6 +115,9 @@ func createError(coll *mongo.Collection, err error) error {
 	}
 	if fault.HasCode(err, indexOptionsConflict, indexKeySpecsConflict) {
 		return fmt.Errorf("%w: %s: %w", fault.ErrIndexConflict, coll.Name(), &shortened{err})
+	}
+	if fault.Forbidden(err) {
+		err = fault.NotDone(err)
 	}
 	err = fmt.Errorf("create indexes: %w", err)
 	if mongo.IsDuplicateKeyError(err) {

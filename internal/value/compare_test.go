@@ -42,3 +42,18 @@ func TestCompare(t *testing.T) {
 		}
 	}
 }
+
+// Equal numbers in the scope of code are equal, as the server compares them.
+func TestKeyOfCodeWithScope(t *testing.T) {
+	code := func(text string, x any) bson.RawValue {
+		return value.New(bson.CodeWithScope{Code: bson.JavaScript(text), Scope: bson.D{{Key: "x", Value: x}}})
+	}
+	for _, test := range []struct {
+		other bson.RawValue
+		same  bool
+	}{{code("f", 1.0), true}, {code("f", 2), false}, {code("g", 1), false}} {
+		if one := code("f", 1); (value.Key(one) == value.Key(test.other)) != test.same || (value.Compare(one, test.other) == 0) != test.same {
+			t.Errorf("%v and %v", one, test.other)
+		}
+	}
+}

@@ -105,6 +105,10 @@ func AppendKey(out []byte, v bson.RawValue) []byte {
 		return out
 	case bson.TypeSymbol:
 		return append(append(out, byte(bson.TypeString)), v.Value...)
+	case bson.TypeCodeWithScope: // the numbers in the scope count by their values
+		code, scope := Clone(v).CodeWithScope()
+		out = strconv.AppendInt(append(out, byte(v.Type)), int64(len(code)), 10)
+		return AppendKey(append(append(out, ':'), code...), Embedded(scope))
 	}
 	return append(append(out, byte(v.Type)), v.Value...)
 }
