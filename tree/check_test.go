@@ -151,7 +151,6 @@ func TestCheckAndRepair(t *testing.T) {
 		roots   bool // needs MakeRoots
 		stays   []string
 		parents map[string]string // that differ from books afterwards
-		gone    []string
 	}
 	cases := []broken{
 		{variant: "parent", name: "orphan", damage: []damage{{"Databases", set("parent", "gone")}},
