@@ -141,7 +141,7 @@ func Shuffled(v reflect.Value) bool {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if stored(v.Type().Field(i)) && Shuffled(v.Field(i)) {
+			if f := v.Field(i); f.CanInterface() && Shuffled(f) && stored(v.Type().Field(i)) { // stored allocates
 				return true
 			}
 		}

@@ -22,6 +22,7 @@ type Notes struct {
 
 	mu   sync.Mutex
 	used []*Collection // different ones
+	room [2]*Collection
 	err  error
 }
 
@@ -92,6 +93,9 @@ func (n *Notes) Used(c *Collection) {
 		if c.Name() == other.Name() && c.Database().Name() == other.Database().Name() {
 			return
 		}
+	}
+	if n.used == nil {
+		n.used = n.room[:0] // most transactions use one or two
 	}
 	n.used = append(n.used, c)
 }
