@@ -111,20 +111,14 @@ func following(t *testing.T, way string, sources *mongo.Collection, targets []ex
 	}[way]
 }
 
-// turn reports whether a test runs one of two cases that lead to a target which was read before: in the small run the two
-// take turns.
-func turn(n int, second bool) bool {
-	return scale.Of((n+int(scale.Seed()%2))%2 == 0 == second, true, true)
-}
-
 // Documents go to or come from an archive while a change is propagated, before each command of that: no copy stays
 // behind.
 func TestMovesToAndFromAnArchive(t *testing.T) {
 	t.Parallel()
 	for i, way := range ways {
 		for j, change := range []func(*extref.Target){func(*extref.Target) {}, unversioned} {
-			for _, restored := range []bool{true, false} {
-				if !turn(i+j, restored) {
+			for k, restored := range []bool{true, false} {
+				if !scale.Turn(i+j+k, 2) {
 					continue
 				}
 				name := []string{"versions", "unversioned"}[j]
@@ -175,8 +169,8 @@ func TestMovesToAndFromAnArchive(t *testing.T) {
 func TestMovesIntoAnArray(t *testing.T) {
 	t.Parallel()
 	for i, way := range ways {
-		for _, parentsFirst := range []bool{true, false} {
-			if !turn(i, parentsFirst) {
+		for k, parentsFirst := range []bool{true, false} {
+			if !scale.Turn(i+k, 2) {
 				continue
 			}
 			t.Run(fmt.Sprint(way, ", parents first ", parentsFirst), func(t *testing.T) {

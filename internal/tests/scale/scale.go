@@ -37,5 +37,8 @@ func Third(name string) bool {
 	return Of(h.Sum64()%3 == 0, true, true)
 }
 
+// Turn reports whether case i of a list runs: in a small run one in every so many does, and the seed says which.
+func Turn(i, every int) bool { return Of((uint64(i)+Seed())%uint64(every) == 0, true, true) }
+
 // Seed returns the seed of the random cases.
 func Seed() uint64 { return *seed }
