@@ -359,8 +359,12 @@ func DecodeNew[ID any](c Codec, v bson.RawValue, fresh bool) (ID, error) {
 	return id, nil
 }
 
-// CheckMade refuses a document that had no _id and got an ObjectID, if that cannot be decoded into type t again.
+// CheckMade refuses a document that had no _id and got an ObjectID, if that cannot be decoded into type t again. Of a type
+// without a decoder of its own it decodes the _id alone.
 func (c Codec) CheckMade(document bson.Raw, t reflect.Type) error {
+	if c.Struct(t) != nil {
+		document = value.Pick(document, func(field []byte) bool { return string(field) == "_id" })
+	}
 	if c.Decode(document, reflect.New(t).Interface()) != nil {
 		return noObjectID(t)
 	}
