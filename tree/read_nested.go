@@ -181,7 +181,7 @@ type piece struct {
 	index  int // in the caller's slice
 }
 
-// pieceOf makes the piece of a node; ref and broken are the results of parent. A bare node gets the parent that its
+// pieceOf makes the piece of a node; parent and broken are the results of its representation. A bare node gets the parent that its
 // field names, so that Forest shows it.
 func (s *store) pieceOf(n node, parent ref, broken string, index int) piece {
 	p := piece{id: key(n.id), names: s.namesOf(n.ref), order: s.orderOf(n), bare: s.isBare(n.raw), index: index}

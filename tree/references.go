@@ -27,7 +27,8 @@ func (s references) parentRef(n node) *ref {
 	return nil
 }
 
-// namedMatch is the filter for nodes by what names them. Those of one path share a condition, because they may be the parents of many nodes.
+// namedMatch is the filter for nodes by what names them. Those of one path share a condition, because they may be the
+// parents of many nodes.
 func (s references) namedMatch(refs ...ref) bson.D {
 	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
 	for _, ref := range refs {

@@ -107,7 +107,7 @@ func (n *Notes) Collections() []*Collection {
 	return slices.Clone(n.used)
 }
 
-// transaction returns the notes of the transaction that a command with ctx belongs to, nil if there is none.
+// transaction returns the notes of the transaction in which a command with ctx runs, or nil.
 func transaction(ctx context.Context) *Notes {
 	n := NotesOf(ctx)
 	for n != nil && n.Session == nil {
