@@ -529,12 +529,14 @@ func interrupted(t *testing.T, signal os.Signal, ready func(pid int) bool, args 
 // TestInterrupt: the command leaves nothing when it is told to end in the middle
 // of a write.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}
 	uri, client := mongotest.AdminURI(t), mongotest.Database(t).Client()
 	for _, end := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(end.String(), func(t *testing.T) {
+			t.Parallel()
 			pid, notes, err := interrupted(t, end, func(pid int) bool {
 				return len(databases(t, client, pid)) > 0
 			}, "-uri", uri, "-scale", "seed", "-run", "paging/by depth")
@@ -553,6 +555,7 @@ func TestInterrupt(t *testing.T) {
 
 // What was measured before an interrupt is written, to the JSON and to the pages.
 func TestInterruptLater(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}
@@ -624,6 +627,7 @@ func TestExtremes(t *testing.T) {
 }
 
 func TestPassword(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"-run", "paging"}, {"-run", "paging", "-uri", "URI"}, {"URI"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) { testkit.KeepsPassword(t, asCommand, args...) })
 	}
