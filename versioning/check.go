@@ -370,7 +370,7 @@ func (h *history) add(r *row, invalid error) {
 		}
 	case next.key.Type == 0 && next.number <= r.number:
 		h.found(NumberTaken, nil, next.number, mongopatterns.Problem{Field: h.opts.RevisionField,
-			Have: h.stored, Want: value.New(r.number + 1)})
+			Have: h.stored, Want: value.Int64(r.number + 1)})
 		next = nil
 	case next.number == r.number:
 		h.found(mongopatterns.Duplicate, r, r.number, mongopatterns.Problem{})

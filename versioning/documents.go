@@ -90,7 +90,7 @@ func (d *store) get(ctx context.Context, id bson.RawValue) (*current, error) {
 // guard selects a current document if it still is this revision. One without a number is revision
 // 1. It is encoded here because that takes the client less time than the driver's encoder.
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
-	is := value.New(number)
+	is := value.Int64(number)
 	if number == 1 {
 		is = diff.Embedded([]diff.Field{field("$in", diff.Array([]diff.Field{field("", value.Null), field("", is)}))})
 	}
@@ -128,7 +128,7 @@ func (d *store) parse(raw bson.Raw) (*current, error) {
 
 // own returns number and change as fields.
 func (d *store) own(h head) []diff.Field {
-	return []diff.Field{field(d.opts.RevisionField, value.New(h.number)), field(d.opts.ChangeField, h.change.value())}
+	return []diff.Field{field(d.opts.RevisionField, value.Int64(h.number)), field(d.opts.ChangeField, h.change.value())}
 }
 
 // kept returns the fields of a current document that the history keeps.
@@ -239,7 +239,7 @@ func field(key string, v bson.RawValue) diff.Field { return diff.Field{Key: key,
 
 // dateValue encodes a time as the driver encodes it.
 func dateValue(t time.Time) bson.RawValue {
-	return value.New(bson.NewDateTimeFromTime(t))
+	return value.Date(bson.NewDateTimeFromTime(t))
 }
 
 // wholeNumber reads a revision's number. It accepts 1 to math.MaxInt64 - 1, so that there is always

@@ -90,7 +90,7 @@ func (d *store) newRow(h head, key string, what bson.RawValue) bson.Raw {
 
 func (d *store) rowFields(h head, key string, what bson.RawValue) []diff.Field {
 	return []diff.Field{
-		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, value.New(h.number)),
+		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, value.Int64(h.number)),
 		field(d.opts.ChangeField, h.change.value()), field(key, what),
 	}
 }

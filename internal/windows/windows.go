@@ -94,4 +94,4 @@ func (f *Frame) CheckStart(doc bson.Raw) error {
 }
 
 // Date returns a date as it is stored.
-func Date(ms int64) bson.RawValue { return value.New(bson.DateTime(ms)) }
+func Date(ms int64) bson.RawValue { return value.Date(bson.DateTime(ms)) }
