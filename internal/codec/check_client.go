@@ -35,7 +35,7 @@ func (c Codec) CheckClient(ctx context.Context, coll *scoped.Collection, types .
 	var sent, values bson.A
 	var own []bson.RawValue
 	for _, t := range types {
-		if !named(t, nil) {
+		if !named(t) {
 			continue
 		}
 		v := filled(t, 3).Interface()
@@ -86,25 +86,13 @@ func echo(ctx context.Context, coll *scoped.Collection, docs bson.A) (out []bson
 }
 
 // named reports whether t has a type of a program in it, or a time, for which a registry can have an encoder.
-func named(t reflect.Type, seen []reflect.Type) bool {
-	if slices.Contains(seen, t) {
-		return false
-	}
-	seen = append(seen, t)
-	if path := t.PkgPath(); path != "" && !strings.HasSuffix(path, "mongo-driver/v2/bson") {
-		return true
-	}
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return named(t.Elem(), seen)
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if named(t.Field(i).Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
+func named(t reflect.Type) (found bool) {
+	eachType(t, func(t reflect.Type) (deeper bool) {
+		path := t.PkgPath()
+		found = found || path != "" && !strings.HasSuffix(path, "mongo-driver/v2/bson")
+		return !found
+	})
+	return found
 }
 
 // filled returns a value of t without zeros, as far as that is possible: nothing is left out as empty.
@@ -113,6 +101,9 @@ func filled(t reflect.Type, depth int) reflect.Value {
 	if t == reflect.TypeFor[time.Time]() {
 		v.Set(reflect.ValueOf(time.Unix(1, 0).UTC()))
 		return v
+	}
+	if depth == 0 && slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
+		return v // of a type that contains itself
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -135,11 +126,6 @@ func filled(t reflect.Type, depth int) reflect.Value {
 				v.Field(i).Set(filled(t.Field(i).Type, depth))
 			}
 		}
-	}
-	if depth == 0 { // of a type that contains itself
-		return v
-	}
-	switch t.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(t.Elem()))
 		v.Elem().Set(filled(t.Elem(), depth-1))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -47,72 +46,11 @@ func (c Codec) Stored(document any, paths ...string) (bson.Raw, error) {
 		return raw, err
 	}
 	for _, path := range append(paths, "_id") {
-		if path != "" && c.shuffledAt(reflect.ValueOf(document), path) {
+		if path != "" && c.at(reflect.ValueOf(document), path, Shuffled) {
 			return nil, fault.Invalid("%q contains a map of several fields, which have a random order: use a struct or bson.D", path)
 		}
 	}
 	return raw, nil
-}
-
-// shuffledAt is Shuffled for the values at a path. Those of a type with an encoding of its own have an order.
-func (c Codec) shuffledAt(v reflect.Value, path string) bool {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		v = v.Elem()
-	}
-	if !v.IsValid() || path == "" {
-		return Shuffled(v)
-	}
-	if holds(v.Type()) == never {
-		return false
-	}
-	name, below, _ := strings.Cut(path, ".")
-	switch v.Kind() {
-	case reflect.Map:
-		for key, value := range v.Seq2() {
-			if c.key(key) == name && c.shuffledAt(value, below) {
-				return true
-			}
-		}
-	case reflect.Struct:
-		s := c.Struct(v.Type())
-		if s == nil {
-			return false
-		}
-		if f := s.field(name); f != nil {
-			inner, err := v.FieldByIndexErr(f.Index)
-			return err == nil && c.shuffledAt(inner, below)
-		}
-		return s.Inline != nil && c.shuffledAt(v.FieldByIndex(s.Inline.Index), path)
-	case reflect.Slice, reflect.Array:
-		if d, ok := asD(v); ok {
-			for _, e := range d {
-				if e.Key == name && c.shuffledAt(reflect.ValueOf(e.Value), below) {
-					return true
-				}
-			}
-			return false
-		}
-		for i := range v.Len() {
-			if c.shuffledAt(v.Index(i), path) || strconv.Itoa(i) == name && c.shuffledAt(v.Index(i), below) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// key is the name of the field that a key of a map becomes, "" if the driver refuses it.
-func (c Codec) key(v reflect.Value) string {
-	if v.Kind() == reflect.String && (c.BSON == nil || !c.BSON.StringifyMapKeysWithFmt) {
-		return v.String()
-	}
-	one := reflect.MakeMap(reflect.MapOf(v.Type(), reflect.TypeFor[bool]()))
-	one.SetMapIndex(v, reflect.ValueOf(true))
-	document, err := c.document(one.Interface())
-	if err != nil {
-		return ""
-	}
-	return document.Index(0).Key()
 }
 
 // Shuffled reports whether a value contains a map of several fields, which the driver encodes in random order.
@@ -148,9 +86,6 @@ func Shuffled(v reflect.Value) bool {
 	}
 	return false
 }
-
-// stored reports whether the driver encodes a field of a struct.
-func stored(f reflect.StructField) bool { return f.IsExported() && (Codec{}).tag(f) != "-" }
 
 // shuffledIn is Shuffled for the value of a field in a filter or pipeline. It passes over a map of operators, and over
 // one that the server reads by names.
@@ -203,30 +138,18 @@ func holds(t reflect.Type) holding {
 	if known, ok := holders.Load(t); ok {
 		return known.(holding)
 	}
-	h := holdsBelow(t, nil)
-	holders.Store(t, h)
-	return h
-}
-
-func holdsBelow(t reflect.Type, seen []reflect.Type) (most holding) {
-	// The driver calls a method of the pointer only for a value that has an address, which is not known of a type.
-	if slices.Contains(seen, t) || t.Implements(reflect.TypeFor[bson.Marshaler]()) || t.Implements(reflect.TypeFor[bson.ValueMarshaler]()) {
-		return never
-	}
-	seen = append(seen, t)
-	switch t.Kind() {
-	case reflect.Map:
-		return always
-	case reflect.Interface:
-		return perhaps
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return holdsBelow(t.Elem(), seen)
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); stored(f) {
-				most = max(most, holdsBelow(f.Type, seen))
-			}
+	most := never
+	eachType(t, func(t reflect.Type) (deeper bool) {
+		switch {
+		case encodesItself(t):
+			return false
+		case t.Kind() == reflect.Map:
+			most = always
+		case t.Kind() == reflect.Interface:
+			most = max(most, perhaps)
 		}
-	}
+		return most < always
+	})
+	holders.Store(t, most)
 	return most
 }
