@@ -16,12 +16,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
-
-// maxAttempts bounds how often a write is sent again because the reason of its refusal did not
-// hold any more when it was read.
-const maxAttempts = 16
 
 // byID is the index for writes that filter on more than _id. Without the hint the server might
 // choose the index on the keys, and read all documents with a key.
@@ -182,7 +179,7 @@ func (c *core) write(ctx context.Context, id, update any, key, qualifier string,
 		filter = append(filter, expr.Element("$expr", expr.Op("$and", tests...)))
 		opts.SetHint(byID)
 	}
-	for range maxAttempts {
+	for range pause.Attempts {
 		result, err := fault.One(c.coll.UpdateOne(ctx, filter, update, opts))
 		switch {
 		case errors.Is(err, fault.ErrMalformed):

@@ -20,8 +20,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// maxAttempts bounds how often an Add starts over because others moved elements between its
-// read and its write. Writers wait for each other in the server, so it rarely needs more than two.
+// maxAttempts bounds how often an Add or a Remove starts over because others moved elements between its read and its
+// write. It rarely needs more than two, but it gets more than pause.Attempts: an outlier is what many add to at once, and
+// each Add that overflows moves elements.
 const maxAttempts = 100
 
 // Bounds of one Add: a command holds the elements of a set up to six times.

@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
@@ -60,7 +61,7 @@ func (s *Series[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (er
 
 // edit removes a measurement and adds the one in by, if by is not nil.
 func (c *core) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Table) error {
-	for range windows.MaxAttempts {
+	for range pause.Attempts {
 		doc, t, row, err := c.holding(ctx, p, ms)
 		if err != nil {
 			return p.Named(ms, "", err)
@@ -81,7 +82,7 @@ func (c *core) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Tab
 			return txn.Conflict("the document of the measurement")
 		}
 	}
-	return fmt.Errorf("%w: others have changed the document %d times meanwhile", mongopatterns.ErrConflict, windows.MaxAttempts)
+	return fmt.Errorf("%w: others have changed the document %d times meanwhile", mongopatterns.ErrConflict, pause.Attempts)
 }
 
 // holding finds the document in a window that holds a measurement at a time.

@@ -1,4 +1,4 @@
-// Package pause waits between the attempts of a call, and says how long there are attempts.
+// Package pause waits between the attempts of a call, and says how long or how often there are attempts.
 package pause
 
 import (
@@ -32,6 +32,10 @@ func (p *Pauses) Wait(ctx context.Context) error {
 
 // Reset begins with the first pause again.
 func (p *Pauses) Reset() { p.next = p.first }
+
+// Attempts is how often a call without pauses is tried, at most, when others write between its read and its write. Each time
+// one of them has succeeded, so it is rare that even two come first; the bound is for those that never stop.
+const Attempts = 16
 
 // Limit is how long a call is tried again while others are in its way, if its context has no deadline: as long as the
 // driver tries a transaction.

@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -111,15 +112,12 @@ func (f *Frame) CountRefused(r *mongopatterns.Result, id bson.RawValue, rows int
 	r.Failed += int64(rows - 1)
 }
 
-// MaxAttempts is how often a write is tried again, at most, when other writers come first.
-const MaxAttempts = 16
-
 // CheckRetry returns nil if upserts that were Taken may be sent again after so many attempts. In a transaction
 // they may not: the duplicate key has ended it, and its next run reads the documents first.
 func (f *Frame) CheckRetry(ctx context.Context, attempt int, taken error) error {
 	running := txn.Running(ctx)
 	switch {
-	case !running && attempt < MaxAttempts:
+	case !running && attempt < pause.Attempts:
 		return nil
 	case mongo.IsDuplicateKeyError(taken):
 		return fmt.Errorf("%w: every attempt met a duplicate key: %w", fault.ErrConflict, taken)
