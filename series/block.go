@@ -20,13 +20,13 @@ type block struct {
 	rows   int
 	bytes  int      // packed
 	id     int64    // of its content
-	fullAt int      // a document with so many measurements is full
+	fullAt int      // a document with so many measurements is full for the block: see room
 	update bson.Raw // pushes the block and updates the sums
 	markAt int      // where the mark of a new document is in update
 
 	// The document that the block goes to, as guessDocuments or lookUpDocuments has chosen it.
 	seq       int64 // its number in the window
-	hasRoom   bool  // it is known to have room
+	reserved  bool  // this process may add the block without a check that it is not full: see room
 	fullBelow int64 // documents with a lower number are full
 
 	stored  bool
@@ -114,10 +114,10 @@ func (b *block) withNewMark() bson.Raw {
 	return b.update
 }
 
-// roomFor selects the document that a block goes to, if it has room, is of the block's place, and does not hold the block
-// yet. If _id suffices, the filter has no other condition, because the server then skips planning, which is a third of
+// documentFor selects the document that a block goes to, if it is not full, is of the block's place, and does not hold the
+// block yet. If _id suffices, the filter has no other condition, because the server then skips planning, which is a third of
 // an append.
-func (c *core) roomFor(b *block) bson.Raw {
+func (c *core) documentFor(b *block) bson.Raw {
 	sharded := c.sharded.Load()
 	filter := c.frame.SeqFilter(b.place, b.seq, sharded)
 	compare := func(field, op string, n int64) {
@@ -125,10 +125,10 @@ func (c *core) roomFor(b *block) bson.Raw {
 		filter.Int(op, n)
 		filter.Close()
 	}
-	if !b.hasRoom && !sharded { // a shard key is no array
+	if !b.reserved && !sharded { // a shard key is no array
 		c.frame.AddPlaceNoArrays(filter, b.place)
 	}
-	if !b.hasRoom || c.opts.BatchField != "" {
+	if !b.reserved || c.opts.BatchField != "" {
 		compare(c.opts.CountField, "$lt", int64(b.fullAt))
 		compare(c.opts.BytesField, "$lt", int64(c.opts.MaxBytes))
 	}

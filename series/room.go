@@ -14,24 +14,27 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
-// A room is the document of a window to write to next, and how much this process may add before it checks how full the
-// document is, which is a sixteenth of MaxCount and of MaxBytes. Large rows may fill a document before there are MaxCount of
-// them. Such a row counts as several shares, for example as two if half of MaxCount fill the document.
+// A document is full with MaxBytes or with MaxCount measurements, for large ones with fewer: see fullAt. The filter of a
+// block's write checks this. What is not full takes the block, however large that is.
+//
+// A room is the document of a window to write to next, and how much this process may add to it without such a check. It gets
+// a sixteenth of MaxCount and of MaxBytes when a check has passed. A large measurement takes more of the count, for example
+// that of two if half of MaxCount fill the document.
 type room struct {
-	seq    int64
-	shares int64
-	bytes  int
+	seq   int64
+	count int64
+	bytes int
 }
 
 // guessDocuments chooses the documents that blocks go to from what this process remembers of their windows, without a
 // read. Other writers may have filled such a document, and then the server does not store the block.
 func (c *core) guessDocuments(blocks []*block) {
 	for _, b := range blocks {
-		b.hasRoom = false
-		shares := int64(b.rows) * int64(c.opts.MaxCount) / int64(b.fullAt)
+		b.reserved = false
+		count := int64(b.rows) * int64(c.opts.MaxCount) / int64(b.fullAt)
 		b.fullBelow = c.rooms.Change(b.place.Key, func(r room) room {
-			if b.hasRoom = r.shares >= shares && r.bytes >= b.bytes; b.hasRoom {
-				r.shares, r.bytes = r.shares-shares, r.bytes-b.bytes
+			if b.reserved = r.count >= count && r.bytes >= b.bytes; b.reserved {
+				r.count, r.bytes = r.count-count, r.bytes-b.bytes
 			}
 			return r
 		}).seq
@@ -39,9 +42,9 @@ func (c *core) guessDocuments(blocks []*block) {
 	}
 }
 
-// rememberRoom records that the document of a stored block has room, if the filter of the write checked that.
+// rememberRoom reserves room in the document of a stored block, if the filter of the write checked that it was not full.
 func (c *core) rememberRoom(b *block) {
-	if b.hasRoom { // it was not checked
+	if b.reserved { // that took from an earlier room
 		return
 	}
 	c.rooms.Change(b.place.Key, func(room) room {
@@ -80,9 +83,9 @@ func (c *core) lookUpDocuments(ctx context.Context, blocks []*block, r *mongopat
 // choose sets the document that the block goes to. A document known from before may have been archived or deleted, and its
 // number is not used again.
 func (b *block) choose(w *windowState) {
-	b.hasRoom = false
+	b.reserved = false
 	b.seq = max(w.newest, b.fullBelow)
-	if b.seq == w.newest && (w.full || w.count >= int64(b.fullAt)) {
+	if b.seq == w.newest && w.newestFull(b) {
 		b.seq++
 	}
 }
@@ -90,13 +93,16 @@ func (b *block) choose(w *windowState) {
 // A windowState is what was read of a window.
 type windowState struct {
 	newest int64          // the number of its newest document, -1 without one
-	full   bool           // by the bytes of that
 	count  int64          // of the measurements in that
+	closed bool           // that has MaxBytes, or lacks a field that tells how full it is
 	held   map[int64]bool // the blocks that the window holds, in any document
 
 	misplacedID bson.RawValue // of a document that only its _id puts into the window
 	misplaced   error         // names that document
 }
+
+// newestFull reports whether the newest document of a window is full for a block.
+func (w *windowState) newestFull(b *block) bool { return w.closed || w.count >= int64(b.fullAt) }
 
 // readWindows reads the windows of blocks.
 //
@@ -151,5 +157,5 @@ func (c *core) note(w *windowState, doc bson.Raw) {
 	}
 	count, counted := value.Lookup(doc, c.opts.CountField).AsInt64OK()
 	bytes, sized := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
-	w.newest, w.count, w.full = seq, count, !counted || !sized || bytes >= int64(c.opts.MaxBytes)
+	w.newest, w.count, w.closed = seq, count, !counted || !sized || bytes >= int64(c.opts.MaxBytes)
 }

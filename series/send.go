@@ -66,7 +66,7 @@ func (c *core) try(ctx context.Context, attempt int, blocks []*block, r *mongopa
 func (c *core) send(ctx context.Context, blocks []*block, r *mongopatterns.Result) (again []*block, reason, err error) {
 	upserts := make([]windows.Upsert, len(blocks))
 	for i, b := range blocks {
-		upserts[i] = windows.Upsert{Filter: c.roomFor(b), Update: b.withNewMark()}
+		upserts[i] = windows.Upsert{Filter: c.documentFor(b), Update: b.withNewMark()}
 	}
 	outcomes, err := c.frame.Send(ctx, upserts)
 	for i, o := range outcomes {
