@@ -31,9 +31,9 @@ type core struct {
 	links                 *scoped.Collection // nil without Options.Links
 	codec                 codec.Codec
 	scope                 *scope.Scope
-	up                    string // the child's field with its parent or parents, "" for none
+	inChild               string // the child's field that names its parent or parents: OwnerField, OwnersField or ""
 	toChildren, toParents side
-	self                  bool // parents and children are one collection
+	oneCollection         bool // of parents and children
 	undirected            bool // and their arrays one field
 
 	isParentID, isChildID func(ref bson.RawValue) bool // whether asID takes it
@@ -252,27 +252,27 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		return err
 	}
 	if c.opts.ChildrenField != "" {
-		if err := c.add(ctx, p, children); err != nil {
+		if err := c.addToParent(ctx, p, children); err != nil {
 			return err
 		}
 	}
-	if c.up == "" {
+	if c.inChild == "" {
 		return nil
 	}
-	return c.name(ctx, p, children)
+	return c.addToChildren(ctx, p, children)
 }
 
 // errArray: only Transfer can replace such an OwnerField; all other calls leave it alone.
 var errArray = fault.New("OwnerField is an array", ErrOwned)
 
-// name writes a parent into children whose OwnerField is free, or whose OwnersField has room. An _id that is on two
-// shards is two documents, so own may count more of them than children. It is not promised that such a Link is right.
-func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	named, err := c.own(ctx, p, children)
+// addToChildren writes a parent into children whose OwnerField is free, or whose OwnersField has room. An _id that is on two
+// shards is two documents, so addWhereFree may count more of them than children. It is not promised that such a Link is right.
+func (c *core) addToChildren(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
+	named, err := c.addWhereFree(ctx, p, children)
 	if err != nil || named == int64(len(children)) {
 		return err
 	}
-	found, err := read[bson.Raw](ctx, cursor.Primary(c.children), "_id", children, nil, expr.D(c.up, 1))
+	found, err := read[bson.Raw](ctx, cursor.Primary(c.children), "_id", children, nil, expr.D(c.inChild, 1))
 	if err != nil {
 		return err
 	}
@@ -284,9 +284,9 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 			return fault.Of(id, ErrNoChild)
 		}
 		for _, doc := range docs {
-			owners := references(doc, c.up)
+			owners := references(doc, c.inChild)
 			switch {
-			case c.opts.OwnerField != "" && doc.Lookup(c.up).Type == bson.TypeArray:
+			case c.opts.OwnerField != "" && doc.Lookup(c.inChild).Type == bson.TypeArray:
 				return fault.Of(id, errArray)
 			case slices.ContainsFunc(owners, same):
 				continue
@@ -303,26 +303,26 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	}
 	// The reason does not hold any more: try again.
 	if !txn.Running(ctx) {
-		return c.name(ctx, p, children)
+		return c.addToChildren(ctx, p, children)
 	}
 	return txn.Conflict("link")
 }
 
-// own writes a parent into those children that may have it, and returns how many have it now.
-func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValue) (int64, error) {
+// addWhereFree writes a parent into those children that may have it, and returns how many have it now.
+func (c *core) addWhereFree(ctx context.Context, p bson.RawValue, children []bson.RawValue) (int64, error) {
 	filter := in("_id", children)
 	if c.opts.OwnerField != "" {
-		free := append(filter, expr.Element(c.up, expr.Op("$in", bson.A{nil, p})))
-		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.noArrays(free), expr.Op("$set", expr.D(c.up, p)))))
+		free := append(filter, expr.Element(c.inChild, expr.Op("$in", bson.A{nil, p})))
+		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.noArrays(free), expr.Op("$set", expr.D(c.inChild, p)))))
 	}
 	// $addToSet refuses a list that is null or undefined, which needs an expression instead.
-	room := bson.A{c.toParents.naming(p), expr.D(c.up+"."+strconv.Itoa(c.opts.MaxCount-1), absent)}
-	quick := append(filter, expr.Element(c.up, notNull), expr.Element("$or", room))
-	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", expr.D(c.up, p)))))
+	room := bson.A{c.toParents.naming(p), expr.D(c.inChild+"."+strconv.Itoa(c.opts.MaxCount-1), absent)}
+	quick := append(filter, expr.Element(c.inChild, notNull), expr.Element("$or", room))
+	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", expr.D(c.inChild, p)))))
 	if err != nil || named == int64(len(children)) {
 		return named, err
 	}
-	enough, add := c.appended(c.up, []bson.RawValue{p})
+	enough, add := c.appended(c.inChild, []bson.RawValue{p})
 	return matched(fault.Many(c.children.UpdateMany(ctx, append(filter, enough), add)))
 }
 
@@ -339,9 +339,9 @@ var (
 	absent  = expr.Fixed(expr.Op("$exists", false))
 )
 
-// add appends references to those of a parent, if they are missing and there is room. Most lists
+// addToParent appends references to those of a parent, if they are missing and there is room. Most lists
 // have room for all of them; then the server need not evaluate an expression to count.
-func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
+func (c *core) addToParent(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if left := c.opts.MaxCount - len(children); left >= 0 {
 		room := append(expr.ByID(p), expr.Element(c.opts.ChildrenField, notNull),
 			expr.Element(c.opts.ChildrenField+"."+strconv.Itoa(left), absent))
@@ -400,7 +400,7 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 			return err
 		}
 	}
-	return c.add(ctx, to, one)
+	return c.addToParent(ctx, to, one)
 }
 
 // fields returns the _id of a document and its other fields, without the one for its parents.
@@ -411,7 +411,7 @@ func (c *core) fields(id bson.RawValue, raw bson.Raw) (bson.D, error) {
 	}
 	out := append(make(bson.D, 0, len(elements)+2), expr.Element("_id", id))
 	for _, e := range elements {
-		if key := e.Key(); key != "_id" && (key != c.up || key == "") {
+		if key := e.Key(); key != "_id" && (key != c.inChild || key == "") {
 			out = append(out, expr.Element(key, e.Value()))
 		}
 	}
@@ -430,9 +430,9 @@ func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.
 		return id, nil, err
 	}
 	if c.toParents.array {
-		doc = append(doc, expr.Element(c.up, bson.A{p}))
-	} else if c.up != "" {
-		doc = append(doc, expr.Element(c.up, p))
+		doc = append(doc, expr.Element(c.inChild, bson.A{p}))
+	} else if c.inChild != "" {
+		doc = append(doc, expr.Element(c.inChild, p))
 	}
 	return id, doc, nil
 }
@@ -472,7 +472,7 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 // ensures that the parent exists and is not deleted meanwhile.
 func (c *core) writeParent(ctx context.Context, p, child bson.RawValue) error {
 	if c.opts.ChildrenField != "" {
-		return c.add(ctx, p, []bson.RawValue{child})
+		return c.addToParent(ctx, p, []bson.RawValue{child})
 	}
 	return orAbsent(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
 }
@@ -520,7 +520,7 @@ func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatte
 	case mongopatterns.Cascade:
 		children, err = c.cascade(ctx, id, own)
 	}
-	if err != nil || !c.self || c.undirected {
+	if err != nil || !c.oneCollection || c.undirected {
 		return children, err
 	}
 	return children, as.others.drop(ctx, as.others.naming(id), id)
@@ -544,14 +544,14 @@ func (s side) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawVal
 // in the deleted parent's list.
 func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) (deleted int64, err error) {
 	theirs := c.toParents.naming(p)
-	if c.up != "" { // the children name their parents
+	if c.inChild != "" { // the children name their parents
 		alone := theirs
 		if c.opts.OwnerField != "" {
 			alone = c.toParents.noArrays(theirs)
 		}
 		if c.opts.OwnersField != "" {
 			another := expr.Op("$elemMatch", expr.Op("$ne", p)) // not $size 1: old code may have added p twice
-			alone = append(c.toParents.onlyArrays(theirs), expr.Element(c.up, expr.Op("$not", another)))
+			alone = append(c.toParents.onlyArrays(theirs), expr.Element(c.inChild, expr.Op("$not", another)))
 		}
 		result, err := fault.Many(c.children.DeleteMany(ctx, alone))
 		if err != nil {

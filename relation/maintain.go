@@ -290,9 +290,9 @@ func (c *core) repair(ctx context.Context, s side, id bson.RawValue, dry bool) (
 			drop[value.Key(p.Have)] = true
 		case p.Kind == OneSided && !dry:
 			if s == c.toChildren {
-				err = c.name(ctx, id, []bson.RawValue{p.Have})
+				err = c.addToChildren(ctx, id, []bson.RawValue{p.Have})
 			} else {
-				err = c.add(ctx, p.Have, []bson.RawValue{id})
+				err = c.addToParent(ctx, p.Have, []bson.RawValue{id})
 			}
 			switch {
 			case errors.Is(err, errArray), errors.Is(err, ErrFull):
@@ -366,7 +366,7 @@ type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 // convert runs a conversion for each parent whose ChildrenField matches a condition, each in a
 // transaction.
 func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write conversion) (mongopatterns.Result, error) {
-	if c.opts.ChildrenField == "" || c.self {
+	if c.opts.ChildrenField == "" || c.oneCollection {
 		return mongopatterns.Result{}, fault.Invalid("Options.ChildrenField: it must be set, and parents and children must be two collections")
 	}
 	if err := collation.Refuse(ctx, c.collections()...); err != nil {
@@ -491,14 +491,14 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 
 // unowned refuses an embedded child whose field for its parents has another value, which would be lost.
 func (c *core) unowned(id bson.RawValue, child bson.Raw, p bson.RawValue) error {
-	for _, own := range references(child, c.up) {
+	for _, own := range references(child, c.inChild) {
 		if value.Key(own) != value.Key(p) {
 			option := "OwnerField"
 			if c.toParents.array {
 				option = "OwnersField"
 			}
 			return fault.Of(id, fault.Invalid("the child holds %s in %q, which would be lost: choose another Options.%s, or $unset it",
-				value.Text(own), c.up, option))
+				value.Text(own), c.inChild, option))
 		}
 	}
 	return nil
@@ -522,7 +522,7 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 		}
 		stored := all[0] // an _id has one document
 		fields, err := c.fields(stored.Lookup("_id"), stored)
-		if c.up != "" {
+		if c.inChild != "" {
 			doc = doc[:len(doc)-1]
 		}
 		// The embedded child may lack the scope.
@@ -530,7 +530,7 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 			return c.scope.Has(e.Key) && !slices.ContainsFunc(doc, func(own bson.E) bool { return own.Key == e.Key })
 		})
 		return err == nil && maps.Equal(content(doc), content(fields)) &&
-			(c.up == "" || slices.ContainsFunc(references(stored, c.up), same))
+			(c.inChild == "" || slices.ContainsFunc(references(stored, c.inChild), same))
 	}), nil
 }
 
@@ -574,7 +574,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		if len(docs) == 0 {
 			return nil, fault.Of(e, ErrNoChild)
 		}
-		if slices.ContainsFunc(references(docs[0], c.up), func(id bson.RawValue) bool { return value.Key(id) != value.Key(p) }) {
+		if slices.ContainsFunc(references(docs[0], c.inChild), func(id bson.RawValue) bool { return value.Key(id) != value.Key(p) }) {
 			return nil, fault.Of(e, mongopatterns.ErrReferenced)
 		}
 		doc, err := c.fields(docs[0].Lookup("_id"), docs[0])

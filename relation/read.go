@@ -234,9 +234,9 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 	if c.toChildren.holder == nil {
 		sort := c.opts.Sort
 		if c.opts.OwnerField != "" { // the index's order; with OwnersField a child would have only one place in it
-			sort = append(expr.D(c.up, 1), sort...)
+			sort = append(expr.D(c.inChild, 1), sort...)
 		}
-		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
+		items, err := read[T](ctx, c.children, c.inChild, ids, sort, projection)
 		if err != nil {
 			return nil, err
 		}
@@ -273,7 +273,7 @@ func (r *Relation[ParentID, ChildID, T]) First(ctx context.Context, parent Paren
 	ctx = comment.Call(ctx, "relation.First")
 	defer fault.In(&err, "relation.First")
 	id, err := r.core.id(parent)
-	if err == nil && (n < 1 || r.core.up == "") {
+	if err == nil && (n < 1 || r.core.inChild == "") {
 		err = fault.Invalid("n: it is %d; First needs at least 1, and Options.OwnerField or OwnersField", n)
 	}
 	if err != nil {
@@ -305,7 +305,7 @@ func (r *Relation[ParentID, ChildID, T]) Parents(ctx context.Context, child Chil
 		return nil, err
 	}
 	all, ok := found[value.Key(id)]
-	if c.up != "" && !ok {
+	if c.inChild != "" && !ok {
 		return nil, fault.Of(id, ErrNoChild)
 	}
 	return decoded[ParentID](c, all)
@@ -315,8 +315,8 @@ func (r *Relation[ParentID, ChildID, T]) Parents(ctx context.Context, child Chil
 // selects none.
 func (r *Relation[ParentID, ChildID, T]) ChildrenFilter(parent ParentID) bson.D {
 	c := r.core
-	if c.up == "" {
+	if c.inChild == "" {
 		return expr.D("_id", expr.Op("$in", bson.A{}))
 	}
-	return c.scope.Match(expr.D(c.up, c.codec.Condition(parent)))
+	return c.scope.Match(expr.D(c.inChild, c.codec.Condition(parent)))
 }

@@ -106,29 +106,34 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	c.toChildren, c.toParents = c.directions()
 	c.isParentID = func(ref bson.RawValue) bool { _, ok := asID[ParentID](c.codec, ref); return ok }
 	c.isChildID = func(ref bson.RawValue) bool { _, ok := asID[ChildID](c.codec, ref); return ok }
-	t := reflect.TypeFor[T]()
-	for _, e := range c.opts.Sort {
-		if err := c.codec.CheckKept(t, "Options.Sort", e.Key); err != nil && e.Key != "_id" {
-			return nil, err
-		}
-	}
-	if err := c.codec.CheckExtended("T", t); err != nil {
+	if err := c.checkChild(reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}
 	return &Relation[ParentID, ChildID, T]{c}, nil
 }
 
+// checkChild refuses a type of children that does not store what they are sorted by, or could not be read again.
+func (c *core) checkChild(t reflect.Type) error {
+	for _, e := range c.opts.Sort {
+		if err := c.codec.CheckKept(t, "Options.Sort", e.Key); err != nil && e.Key != "_id" {
+			return err
+		}
+	}
+	return c.codec.CheckExtended("T", t)
+}
+
 // complete sets the defaults and refuses collections and options that do not fit together.
 func (c *core) complete() error {
+	o := &c.opts
+	c.oneCollection = c.parents != nil && c.children != nil && c.parents.Name() == c.children.Name()
 	if err := c.checkCollections(); err != nil {
 		return err
 	}
-	o := &c.opts
-	c.undirected = c.self && o.ChildrenField != "" && o.ChildrenField == o.OwnersField
+	c.undirected = c.oneCollection && o.ChildrenField != "" && o.ChildrenField == o.OwnersField
 	if err := c.applySettings(); err != nil {
 		return err
 	}
-	c.up = cmp.Or(o.OwnerField, o.OwnersField) // checkReferences refuses both
+	c.inChild = cmp.Or(o.OwnerField, o.OwnersField) // checkReferences refuses both
 	return c.checkReferences()
 }
 
@@ -136,23 +141,22 @@ func (c *core) complete() error {
 func (c *core) checkReferences() error {
 	o := c.opts
 	switch {
-	case o.ChildrenField == "" && c.up == "" && c.links == nil:
+	case o.ChildrenField == "" && c.inChild == "" && c.links == nil:
 		return fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
-	case o.OwnerField != "" && o.OwnersField != "", c.links != nil && (o.ChildrenField != "" || c.up != ""):
+	case o.OwnerField != "" && o.OwnersField != "", c.links != nil && (o.ChildrenField != "" || c.inChild != ""):
 		return fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
-	case o.KeyField != "_id" && (c.self || o.ChildrenField != "" || c.links != nil):
+	case o.KeyField != "_id" && (c.oneCollection || o.ChildrenField != "" || c.links != nil):
 		return fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
-	case slices.Contains([]string{o.ChildrenField, c.up, o.ParentField, o.ChildField}, "_id"):
+	case slices.Contains([]string{o.ChildrenField, c.inChild, o.ParentField, o.ChildField}, "_id"):
 		return fault.Invalid("Options: no reference can be in _id")
 	}
 	return nil
 }
 
-// checkCollections refuses collections that do not fit together, and sets self.
+// checkCollections refuses collections that are nil or do not fit together.
 func (c *core) checkCollections() error {
-	c.self = c.parents != nil && c.children != nil && c.parents.Name() == c.children.Name()
 	all := []any{"parents", c.parents.Driver()}
-	if !c.self {
+	if !c.oneCollection {
 		all = append(all, "children", c.children.Driver())
 	}
 	if c.links != nil {
@@ -161,8 +165,8 @@ func (c *core) checkCollections() error {
 	if err := config.Collections(all...); err != nil {
 		return err
 	}
-	up, down := c.parents.Database(), c.children.Database()
-	if c.self && (up.Name() != down.Name() || up.Client() != down.Client()) {
+	ofParents, ofChildren := c.parents.Database(), c.children.Database()
+	if c.oneCollection && (ofParents.Name() != ofChildren.Name() || ofParents.Client() != ofChildren.Client()) {
 		return fault.Invalid("children: the collection is in another database or of another client")
 	}
 	return nil
@@ -187,7 +191,7 @@ func (c *core) applySettings() error {
 		config.Name("Options.ParentField", &o.ParentField, "parent"),
 		config.Name("Options.ChildField", &o.ChildField, "child"),
 	}
-	if c.self && !c.undirected { // one document has both
+	if c.oneCollection && !c.undirected { // one document has both
 		parent = append(parent, child...)
 	}
 	touch := hold.Field
@@ -207,12 +211,12 @@ func (c *core) directions() (toChildren, toParents side) {
 		return side{holder: c.links, target: c.children, from: o.ParentField, field: o.ChildField, key: "_id"},
 			side{holder: c.links, target: c.parents, from: o.ChildField, field: o.ParentField, key: "_id"}
 	}
-	toChildren = side{target: c.children, from: "_id", field: o.ChildrenField, back: c.up, key: "_id", array: true}
-	toParents = side{target: c.parents, from: "_id", field: c.up, back: o.ChildrenField, key: o.KeyField, array: o.OwnersField != ""}
+	toChildren = side{target: c.children, from: "_id", field: o.ChildrenField, back: c.inChild, key: "_id", array: true}
+	toParents = side{target: c.parents, from: "_id", field: c.inChild, back: o.ChildrenField, key: o.KeyField, array: o.OwnersField != ""}
 	if o.ChildrenField != "" {
 		toChildren.holder = c.parents
 	}
-	if c.up != "" {
+	if c.inChild != "" {
 		toParents.holder = c.children
 	}
 	return toChildren, toParents
@@ -233,8 +237,8 @@ func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel
 	if c.opts.ChildrenField != "" && !c.undirected {
 		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.opts.ChildrenField, 1))}}
 	}
-	if c.up != "" {
-		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(c.scope.Keys(expr.D(c.up, 1)), c.opts.Sort...)})
+	if c.inChild != "" {
+		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(c.scope.Keys(expr.D(c.inChild, 1)), c.opts.Sort...)})
 	}
 	return out
 }
@@ -316,7 +320,7 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 	if all = distinct(all); len(all) == 0 {
 		return nil
 	}
-	if r.core.up == "" || r.core.opts.ChildrenField == "" && len(all) == 1 {
+	if r.core.inChild == "" || r.core.opts.ChildrenField == "" && len(all) == 1 {
 		return write(ctx, p, all)
 	}
 	return r.core.transact(ctx, func(ctx context.Context) error { return write(ctx, p, all) })
@@ -373,7 +377,7 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 	ctx = comment.Call(ctx, "relation.DeleteParent")
 	defer fault.In(&err, "relation.DeleteParent")
 	c := r.core
-	return c.delete(ctx, parent, policy, role{refs: c.toParents, others: c.toChildren, absent: mongopatterns.ErrNoParent, cascades: !c.self})
+	return c.delete(ctx, parent, policy, role{refs: c.toParents, others: c.toChildren, absent: mongopatterns.ErrNoParent, cascades: !c.oneCollection})
 }
 
 // DeleteChild deletes a child, with Restrict or Unlink. If parents and children are one collection,
