@@ -614,7 +614,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 
 // get reads a target into out. If it is stale and nobody else computes it, get computes it first.
 func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, out any) error {
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+	for pauses := pause.Between(5*time.Millisecond, 200*time.Millisecond); ; {
 		found := c.targets.FindOne(ctx, expr.ByID(id))
 		raw, err := found.Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
@@ -649,10 +649,8 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		if txn.Running(ctx) {
 			return txn.Conflict("get") // its snapshot will not show the other's result
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := pauses.Wait(ctx); err != nil {
+			return err
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/scope"
 	"github.com/mongopatterns/mongopatterns/internal/scoped"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -404,7 +405,7 @@ func (c *core) update(ctx context.Context, id, update any) (err error) {
 		}
 	}()
 	current := bson.D{expr.Element("_id", value.Equal(key)), c.current}
-	for {
+	for pauses := pause.Writers(); ; {
 		result, err := fault.One(c.coll.UpdateOne(ctx, current, update))
 		if err != nil || result.MatchedCount == 1 {
 			return fault.Of(key, err)
@@ -421,9 +422,14 @@ func (c *core) update(ctx context.Context, id, update any) (err error) {
 			return err
 		}
 		upgraded = upgraded || done
-		if !done && txn.Running(ctx) {
-			// Its snapshot will not show the other's write.
+		switch {
+		case done:
+			continue
+		case txn.Running(ctx): // its snapshot will not show the other's write
 			return txn.Conflict("upgrade")
+		}
+		if err := pauses.Wait(ctx); err != nil {
+			return err
 		}
 	}
 }
