@@ -265,8 +265,9 @@ package tree
 //     `oneParent` (`oneparent*.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
 //     Convert. So a Move is read in `oneparent.go` and in the `fieldsUnder` and `updatesBelow` of one more file: nothing
 //     for parent references, one update of the descendants' beginning for arrays and paths.
-//   - In `oneparent*.go` a function of an interface is called by the name of that, as in `s.representation.fieldsUnder` and
-//     `s.siblingOrder.orderAt`. The others are of `oneParent`, `references` and `store`.
+//   - In `oneparent*.go` and `references.go` a call of a function that differs by representation, or by the order of siblings,
+//     names the interface, as in `s.representation.fieldsUnder` and `s.siblingOrder.orderAt`. The other functions are of
+//     `oneParent`, `references` and `store`.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
 //     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a
 //     range; what a Move shifts is in `numbers.swap`, and `numbers.encloses` finds a cycle.

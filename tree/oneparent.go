@@ -67,7 +67,7 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 		run = s.atomically
 	}
 	return run(ctx, func(ctx context.Context) error {
-		found, due, err := s.holdPosition(ctx, pos)
+		found, err := s.holdPosition(ctx, pos)
 		if err != nil {
 			return err
 		}
@@ -78,57 +78,63 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 		if err != nil {
 			return err
 		}
-		if err := s.write(ctx, append(due, shifts...)...); err != nil {
+		if err := s.write(ctx, append(s.countAfterHold(found.parent), shifts...)...); err != nil {
 			return err
 		}
 		return s.insertUnder(ctx, d.with(s.fieldsInOrder(found.parent, orderFields)), found.parent)
 	})
 }
 
-// holdPosition reads the nodes of a position for a new node. It holds the parent, and returns the writes that are due: see
-// holdParent.
-func (s oneParent) holdPosition(ctx context.Context, pos position) (found foundPosition, due []mongo.WriteModel, err error) {
+// holdPosition reads the nodes of a position for a new node, and holds the parent.
+func (s oneParent) holdPosition(ctx context.Context, pos position) (found foundPosition, err error) {
 	found.position = pos
 	if pos.kind == atRoot {
-		return found, nil, nil
+		return found, nil
 	}
 	if pos.kind == underParent {
-		found.parent, due, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos))
+		found.parent, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos))
 		if err != nil {
-			return found, nil, err
+			return found, err
 		}
 		found.anchor = *found.parent
-		return found, due, nil
+		return found, nil
 	}
 	if found.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos)); err != nil {
-		return found, nil, err
+		return found, err
 	}
 	if err := s.checkBeside(found.anchor); err != nil {
-		return found, nil, err
+		return found, err
 	}
 	match := s.parentMatch(found.anchor)
 	if match == nil { // beside a root
-		return found, nil, nil
+		return found, nil
 	}
-	found.parent, due, err = s.holdParent(ctx, match, s.orphaned(found.anchor))
-	return found, due, err
+	found.parent, err = s.holdParent(ctx, match, s.orphaned(found.anchor))
+	return found, err
 }
 
-// holdParent reads a parent for a new node by touch, so that nobody moves or deletes it. In NestedSets the lock sees to
-// that. There it only reads, and the write that counts the child is still due.
-func (s oneParent) holdParent(ctx context.Context, match bson.D, ifMissing error) (parent *node, due []mongo.WriteModel, err error) {
+// holdParent reads a parent for a new node so that nobody moves or deletes it: by touch, which also counts the child. In
+// NestedSets the lock sees to that, and reading is enough.
+func (s oneParent) holdParent(ctx context.Context, match bson.D, ifMissing error) (*node, error) {
+	var n node
+	var err error
 	if s.numbered {
-		n, err := s.findOne(ctx, match, ifMissing)
-		if err != nil {
-			return nil, nil, err
-		}
-		return &n, s.changeChildCount(&n.ref, 1), s.checkSound(n)
+		n, err = s.findOne(ctx, match, ifMissing)
+	} else {
+		n, err = s.touch(ctx, match, ifMissing)
 	}
-	n, err := s.touch(ctx, match, ifMissing)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &n, nil, s.checkSound(n)
+	return &n, s.checkSound(n)
+}
+
+// countAfterHold returns the write that counts a new child where holdParent has only read the parent.
+func (s oneParent) countAfterHold(parent *node) []mongo.WriteModel {
+	if parent == nil || !s.numbered {
+		return nil
+	}
+	return s.changeChildCount(&parent.ref, 1)
 }
 
 // move sends all its writes as one command, the shifts first: after x has its order they would shift it, too.

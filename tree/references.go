@@ -127,7 +127,7 @@ func (s references) children(id any) mongo.Pipeline {
 	}
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", s.idMatch(id)),
-		expr.Op("$project", expr.D(fieldRef, s.refExpr())),
+		expr.Op("$project", expr.D(fieldRef, s.representation.refExpr())),
 		s.lookup(fieldRef, s.refField, s.inOrder()...),
 	}, unfold())
 }
@@ -159,7 +159,7 @@ func (s references) leaves() mongo.Pipeline {
 	case s.byParentField:
 		return s.unreferenced(s.o.IDField, s.refField)
 	}
-	return s.unreferenced(fieldRef, s.refField, expr.Op("$match", s.notBareMatch()), expr.Op("$set", expr.D(fieldRef, s.refExpr())))
+	return s.unreferenced(fieldRef, s.refField, expr.Op("$match", s.notBareMatch()), expr.Op("$set", expr.D(fieldRef, s.representation.refExpr())))
 }
 
 func (s references) roots() mongo.Pipeline {
