@@ -77,7 +77,10 @@ var variable = regexp.MustCompile(`(?m)^(\w+), err := `)
 // without a server: New does no I/O.
 func compile(t *testing.T, codes []code) {
 	t.Helper()
-	slices.SortFunc(codes, func(a, b code) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.Code, b.Code)) })
+	slices.SortFunc(codes, func(a, b code) int {
+		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Adopt, b.Adopt), cmp.Compare(a.name, b.name))
+	})
+	codes = slices.CompactFunc(codes, func(a, b code) bool { return a.Code == b.Code && a.Adopt == b.Adopt })
 	var b strings.Builder
 	b.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"fmt\"\n\t\"slices\"\n\t\"strings\"\n\t\"time\"\n\n\t\"go.mongodb.org/mongo-driver/v2/bson\"\n\t\"go.mongodb.org/mongo-driver/v2/mongo\"\n\n\t\"github.com/mongopatterns/mongopatterns\"\n")
 	var packages []string
@@ -108,7 +111,8 @@ func compile(t *testing.T, codes []code) {
 	replace := testkit.Must(json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(here, "printed", "printed.go"): source}}))
 	testkit.OK(t, os.WriteFile(source, []byte(b.String()), 0o600))
 	testkit.OK(t, os.WriteFile(overlay, replace, 0o600))
-	cmd := exec.CommandContext(context.Background(), "go", "run", "-overlay", overlay, "./printed") // the test's context has ended
+	// The program runs once, so neither it is optimized nor are names kept for a debugger. The test's context has ended.
+	cmd := exec.CommandContext(context.Background(), "go", "run", "-overlay", overlay, "-gcflags=-N -l", "-ldflags=-s -w", "./printed")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out, b.String())
 	}
