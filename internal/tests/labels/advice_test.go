@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestAdvice runs advise on the services and tries each finding that can be tried. It prints what is wrong, missed or harmful, and
-// fails if there is more of it than in the table of the set. A small run has one service of one set, a part four of each.
+// fails if there is more of it than in the table of the set. A small run has half of one service of one set, a part four
+// services of each.
 func TestAdvice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a server")
@@ -59,8 +60,12 @@ func (s set) judge(t *testing.T) {
 	var lines [][]string
 	for _, service := range services {
 		var own []labelled
+		n := 0
 		for _, c := range s.cases() {
-			if c.service == service {
+			if c.service != service {
+				continue
+			}
+			if n++; scale.Turn(n, 2) {
 				own = append(own, c)
 			}
 		}
