@@ -28,7 +28,7 @@ func TestAdopted(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
-	nodes := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "tree: subtrees are read"), 300, "folders")
+	nodes := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "tree: subtrees are read"), 120, "folders")
 	queries := store(t, db, []labelled{nodes})
 	parent := nodes.docs[0].(bson.D)[4].Key
 	has := func(report *advise.Report, pattern string) bool {
@@ -59,8 +59,8 @@ func TestAdopted(t *testing.T) {
 	}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	measurements := func(yield func(int32, bson.M) bool) {
-		for i := range 120 * 30 {
-			if !yield(int32(i%120), bson.M{"timestamp": begin.Add(time.Duration(i) * time.Second), "text": strings.Repeat("x", 120)}) {
+		for i := range 100 * 20 {
+			if !yield(int32(i%100), bson.M{"timestamp": begin.Add(time.Duration(i) * time.Second), "text": strings.Repeat("x", 120)}) {
 				return
 			}
 		}
@@ -98,8 +98,8 @@ func TestAdoptedByShape(t *testing.T) {
 	ctx := t.Context()
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	events := func(yield func(int32, bson.M) bool) {
-		for i := range 120 * 30 {
-			if !yield(int32(i%120), bson.M{"at": begin.Add(time.Duration(i) * time.Second), "text": strings.Repeat("x", 120)}) {
+		for i := range 100 * 20 {
+			if !yield(int32(i%100), bson.M{"at": begin.Add(time.Duration(i) * time.Second), "text": strings.Repeat("x", 120)}) {
 				return
 			}
 		}
@@ -116,7 +116,7 @@ func TestAdoptedByShape(t *testing.T) {
 	folders := func(representation tree.Representation, opts *tree.Options) func(*mongo.Database) error {
 		return func(db *mongo.Database) error {
 			var docs []any
-			for i, doc := range generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "tree: subtrees are read"), 300, "things").docs {
+			for i, doc := range generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "tree: subtrees are read"), 120, "things").docs {
 				docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "title", Value: "Ärger"}, {Key: "up", Value: doc.(bson.D)[4].Value}})
 			}
 			if _, err := db.Collection("things").InsertMany(ctx, docs); err != nil {
@@ -155,7 +155,7 @@ func TestAdoptedByShape(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for i := range 120 {
+			for i := range 100 {
 				if err := packed.Append(ctx, 7, bson.D{{Key: "at", Value: begin.Add(time.Duration(i) * time.Hour)}, {Key: "v", Value: i}}); err != nil {
 					return err
 				}
@@ -169,7 +169,7 @@ func TestAdoptedByShape(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for i := range 120 {
+			for i := range 100 {
 				if err := set.Set(ctx, 7, begin.Add(time.Duration(i)*time.Hour), bson.D{{Key: "v", Value: i}}); err != nil {
 					return err
 				}
@@ -184,7 +184,7 @@ func TestAdoptedByShape(t *testing.T) {
 				return err
 			}
 			var parents []any
-			for i := range 120 {
+			for i := range 100 {
 				var list bson.A
 				for range 130 {
 					list = append(list, bson.D{{Key: "text", Value: strings.Repeat("x", 60)}})
@@ -234,7 +234,7 @@ func TestAdoptedTargets(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
-	c := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "computed: totals of a product"), 400, "votes")
+	c := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "computed: totals of a product"), 200, "votes")
 	opts := unhurried(store(t, db, []labelled{c}))
 	key := c.docs[0].(bson.D)[4].Key
 	totals, err := computed.New[int32, bson.ObjectID, bson.M](db.Collection("votes"), db.Collection("votes_source"), computed.Rule{

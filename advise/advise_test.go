@@ -230,7 +230,7 @@ func size(t *testing.T, coll *mongo.Collection) int64 {
 }
 
 // $sample meets large documents too often or not at all. The figures do not depend on
-// it: lists in four documents of 8,000 are counted exactly, and a list that one
+// it: lists in four documents of 5,200 are counted exactly, and a list that one
 // document alone has is found.
 func TestBias(t *testing.T) {
 	t.Parallel()
@@ -240,14 +240,14 @@ func TestBias(t *testing.T) {
 		long[i] = "an element of some length"
 	}
 	var beside, alone []any
-	for i := range 8000 {
+	for i := range 5200 {
 		list, doc := bson.A{"a", "b"}, bson.D{{Key: "_id", Value: i}, {Key: "n", Value: i}}
 		if i >= 4321 && i < 4325 {
 			list = long
 		}
 		beside = append(beside, append(doc, bson.E{Key: "buyers", Value: list}))
-		if i%1000 == 77 {
-			doc = append(doc, bson.E{Key: fmt.Sprint("list", i/1000), Value: long})
+		if i%650 == 77 {
+			doc = append(doc, bson.E{Key: fmt.Sprint("list", i/650), Value: long})
 		}
 		alone = append(alone, doc)
 	}

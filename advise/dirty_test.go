@@ -17,11 +17,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// dirty generates 600 documents of a kind, changes some of them and looks.
+// dirty generates 300 documents of a kind, changes some of them and looks.
 func dirty(t *testing.T, kind string, change func(c *labelled)) *advise.Report {
 	t.Helper()
 	db := mongotest.Database(t)
-	c := generate(rand.New(rand.NewPCG(7, 7)), kindOf(t, kind), 600, "things")
+	c := generate(rand.New(rand.NewPCG(7, 7)), kindOf(t, kind), 300, "things")
 	change(&c)
 	return look(t, db, unhurried(store(t, db, []labelled{c})))
 }
@@ -52,7 +52,7 @@ func TestTypesAreCounted(t *testing.T) {
 	}{
 		{nil, "lists, err := outlier.New[int32, string]("},
 		{int64(1) << 40, "lists, err := outlier.New[int64, string]("},
-		{"x", "// any: things, _id: int in 599 documents, string in 1 document (counted)\nlists, err := outlier.New[any, string]("},
+		{"x", "// any: things, _id: int in 299 documents, string in 1 document (counted)\nlists, err := outlier.New[any, string]("},
 	} {
 		report := dirty(t, "outlier: few very long lists", func(c *labelled) {
 			if test.id != nil {
@@ -78,7 +78,7 @@ func TestSplitOfFewHugeDocuments(t *testing.T) {
 	if !slices.Equal(named(hot), []string{"split:things"}) {
 		t.Fatalf("a title of 15 MB: advised %v; %v", named(hot), about(hot, "things"))
 	}
-	if f := hot.Findings[0]; !strings.Contains(f.Summary, "in 599 of 600 documents (counted)") {
+	if f := hot.Findings[0]; !strings.Contains(f.Summary, "in 299 of 300 documents (counted)") {
 		t.Errorf("%s", f.Summary)
 	}
 	cold := dirty(t, kind, func(c *labelled) {
@@ -92,7 +92,7 @@ func TestSplitOfFewHugeDocuments(t *testing.T) {
 	})
 	if len(cold.Findings) > 0 {
 		t.Errorf("one text of 15 MB: advised %v", named(cold))
-	} else if got := reason(t, cold, "split"); !strings.Contains(got, "in 1 of 600 documents alone") {
+	} else if got := reason(t, cold, "split"); !strings.Contains(got, "in 1 of 300 documents alone") {
 		t.Errorf("one text of 15 MB: %s", got)
 	}
 }
@@ -107,13 +107,13 @@ func TestTreeWithOtherParents(t *testing.T) {
 		want   string
 		not    string
 	}{
-		{"one array", bson.A{1, 2}, 1, "1 of 599 documents with a parent has an array there (counted): Adopt leaves", ""},
-		{"empty arrays", bson.A{}, 25, "25 of 599 documents with a parent have an array there (counted)", ""},
-		{"one name", "the first", 1, "1 of 599 documents with a parent names no document (counted)", ""},
-		{"itself", nil, 1, "1 of 599 documents with a parent names itself (counted): Adopt leaves", ""},
-		{"many themselves", nil, 40, "", "40 of 599 documents with a parent name themselves"},
-		{"many arrays", bson.A{1, 2}, 40, "", "40 of 599 documents with a parent have an array there: a graph, not a tree"},
-		{"many names", "the first", 40, "", "40 of 599 documents with a parent name no document"},
+		{"one array", bson.A{1, 2}, 1, "1 of 299 documents with a parent has an array there (counted): Adopt leaves", ""},
+		{"empty arrays", bson.A{}, 12, "12 of 299 documents with a parent have an array there (counted)", ""},
+		{"one name", "the first", 1, "1 of 299 documents with a parent names no document (counted)", ""},
+		{"itself", nil, 1, "1 of 299 documents with a parent names itself (counted): Adopt leaves", ""},
+		{"many themselves", nil, 20, "", "20 of 299 documents with a parent name themselves"},
+		{"many arrays", bson.A{1, 2}, 20, "", "20 of 299 documents with a parent have an array there: a graph, not a tree"},
+		{"many names", "the first", 20, "", "20 of 299 documents with a parent name no document"},
 	} {
 		report := dirty(t, "tree: subtrees are read", func(c *labelled) {
 			for i := range test.some {
@@ -222,7 +222,7 @@ func TestExtrefOfDottedReference(t *testing.T) {
 		t.Fatalf("advised %v; %v", named(report), about(report, "things"))
 	}
 	f := report.Findings[0]
-	if !strings.HasPrefix(f.Path, "cust.") || f.Check.Answer != 600 || f.Facts[1].Value != 600 {
+	if !strings.HasPrefix(f.Path, "cust.") || f.Check.Answer != 300 || f.Facts[1].Value != 300 {
 		t.Errorf("%s: %d, %v", f.Path, f.Check.Answer, f.Facts)
 	}
 	prints(t, report.Findings)
@@ -247,7 +247,7 @@ func TestExtrefOfDottedReference(t *testing.T) {
 // customers stores two hundred.
 func customers(t *testing.T, db *mongo.Database) {
 	t.Helper()
-	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
+	insert(t, db.Collection("customers"), times(100, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "email", Value: fmt.Sprint("e", i)}, {Key: "rate", Value: 1000 + i}}
 	}))
 }
@@ -260,10 +260,10 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 	db := mongotest.Database(t)
 	customers(t, db)
 	for name, id := range map[string]string{"orders": "_id", "mails": "id"} {
-		insert(t, db.Collection(name), times(400, func(i int) bson.D {
-			doc := bson.D{{Key: id, Value: i % 200}, {Key: "name", Value: fmt.Sprint("n", i%200)}, {Key: "rate", Value: 1000 + i%200}}
+		insert(t, db.Collection(name), times(200, func(i int) bson.D {
+			doc := bson.D{{Key: id, Value: i % 100}, {Key: "name", Value: fmt.Sprint("n", i%100)}, {Key: "rate", Value: 1000 + i%100}}
 			if i%10 == 3 {
-				doc[2].Value = i % 200
+				doc[2].Value = i % 100
 			}
 			switch {
 			case i < 4:
@@ -293,8 +293,8 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 		f := report.Findings[0]
 		prints(t, report.Findings)
 		if against := strings.Join(f.Against, " "); !strings.Contains(f.Code, test.code) || !strings.Contains(f.Adopt, `references.Adopt(ctx, "`+test.name+`.customer", nil)`) ||
-			!strings.Contains(against, "customer.name, written by hand, becomes the copy: 4 of 400 differ from customers.name (counted) and would be overwritten") ||
-			!strings.Contains(against, "customer.rate is there, and 40 of 400 differ from customers.rate (counted), too many to overwrite") {
+			!strings.Contains(against, "customer.name, written by hand, becomes the copy: 4 of 200 differ from customers.name (counted) and would be overwritten") ||
+			!strings.Contains(against, "customer.rate is there, and 20 of 200 differ from customers.rate (counted), too many to overwrite") {
 			t.Errorf("%s\n%s\n%s", f.Code, f.Adopt, against)
 		}
 		trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, f, nil)
@@ -311,7 +311,7 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 			Fields:     []extref.Field{{Path: "email"}, {Path: "name"}, {Path: "rate", As: "_id_rate"}},
 		}}, nil)
 		testkit.OK(t, err)
-		if result, err := references.Adopt(t.Context(), "orders.customer", nil); err != nil || result.Done != 400 {
+		if result, err := references.Adopt(t.Context(), "orders.customer", nil); err != nil || result.Done != 200 {
 			t.Errorf("%+v, %v", result, err)
 		}
 		var order bson.D
@@ -322,7 +322,7 @@ func TestExtrefOfCopiesByHand(t *testing.T) {
 		said(t, db, join, "", "orders", "documents have the copies already: customer.email")
 	}
 	// The package does not take a reference that is the _id.
-	insert(t, db.Collection("profiles"), times(200, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "x", Value: i}} }))
+	insert(t, db.Collection("profiles"), times(100, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "x", Value: i}} }))
 	said(t, db, sends(t, 100, `{"aggregate": "profiles", "pipeline": [{"$lookup": {"from": "customers", "localField": "_id", "foreignField": "_id", "as": "of"}}, {"$project": {"of.name": 1}}]}`),
 		"", "profiles", "the reference is the _id, and the package takes another field")
 }
@@ -334,12 +334,12 @@ func TestExtrefOfCopiesByHandBeside(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	customers(t, db)
-	insert(t, db.Collection("orders"), times(400, func(i int) bson.D {
-		rate := 1000 + i%200
+	insert(t, db.Collection("orders"), times(200, func(i int) bson.D {
+		rate := 1000 + i%100
 		if i%10 == 3 {
 			rate = 7
 		}
-		return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: i % 200}, {Key: "customer_name", Value: fmt.Sprint("n", i%200)}, {Key: "customer_rate", Value: rate}, {Key: "customer_version", Value: "v2"}}
+		return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: i % 100}, {Key: "customer_name", Value: fmt.Sprint("n", i%100)}, {Key: "customer_rate", Value: rate}, {Key: "customer_version", Value: "v2"}}
 	}))
 	join := sends(t, 100, `{"aggregate": "orders", "pipeline": [{"$match": {"_id": {"$lt": 50}}}, {"$lookup": {"from": "customers", "localField": "customer", "foreignField": "_id", "as": "of"}},
 		{"$project": {"of.name": 1, "of.email": 1, "of.rate": 1}}]}`)
@@ -354,7 +354,7 @@ func TestExtrefOfCopiesByHandBeside(t *testing.T) {
 	Fields:       []extref.Field{{Path: "email", As: "customer_email"}, {Path: "name", As: "customer_name"}, {Path: "rate", As: "customer_copy_rate"}},
 `
 	if against := strings.Join(f.Against, " "); !strings.Contains(f.Code, code) || strings.Contains(against, "customer_version") ||
-		!strings.Contains(against, "customer_rate is there, and 40 of 400 differ from customers.rate (counted), too many to overwrite") {
+		!strings.Contains(against, "customer_rate is there, and 20 of 200 differ from customers.rate (counted), too many to overwrite") {
 		t.Errorf("%s\n%s", f.Code, against)
 	}
 	// What is printed.
@@ -365,7 +365,7 @@ func TestExtrefOfCopiesByHandBeside(t *testing.T) {
 		Fields:       []extref.Field{{Path: "email", As: "customer_email"}, {Path: "name", As: "customer_name"}, {Path: "rate", As: "customer_copy_rate"}},
 	}}, nil)
 	testkit.OK(t, err)
-	if result, err := references.Adopt(t.Context(), "orders", nil); err != nil || result.Done != 400 {
+	if result, err := references.Adopt(t.Context(), "orders", nil); err != nil || result.Done != 200 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	said(t, db, join, "", "orders", "documents have the copies already: customer_email")
@@ -415,7 +415,7 @@ func TestExtrefReasons(t *testing.T) {
 	if !slices.Equal(named(report), []string{"extref:things"}) {
 		t.Fatalf("advised %v; %v", named(report), about(report, "things"))
 	}
-	if text := strings.Join(report.Findings[0].Against, " "); !strings.Contains(text, "1 of 600 documents with the reference has an array there (counted)") {
+	if text := strings.Join(report.Findings[0].Against, " "); !strings.Contains(text, "1 of 300 documents with the reference has an array there (counted)") {
 		t.Errorf("against: %s", text)
 	}
 }
@@ -430,12 +430,12 @@ func TestAttributeWithOtherValues(t *testing.T) {
 		want   string
 		not    string
 	}{
-		{"one string", []any{"12 cm"}, 1, "1 of 600 documents has another type there than int (string) (counted): Adopt makes entries of these values as they are, which int32 cannot hold", ""},
-		{"one string and one array", []any{"12 cm", bson.A{1, 2}}, 2, "2 of 600 documents have another type there than int (array, string) (counted)", ""},
-		{"a string in each field", []any{"12 cm"}, 24, "24 of 600 documents have another type there than int (string) (counted)", ""},
-		{"a double in each field", []any{1.5}, 24, "", ""},
-		{"many strings", []any{"12 cm"}, 60, "", "60 of 600 documents have another type there than int (string)"},
-		{"half strings", []any{"12 cm"}, 600, "", "12 of its 12 indexed fields hold values of several types"},
+		{"one string", []any{"12 cm"}, 1, "1 of 300 documents has another type there than int (string) (counted): Adopt makes entries of these values as they are, which int32 cannot hold", ""},
+		{"one string and one array", []any{"12 cm", bson.A{1, 2}}, 2, "2 of 300 documents have another type there than int (array, string) (counted)", ""},
+		{"a string in each field", []any{"12 cm"}, 12, "12 of 300 documents have another type there than int (string) (counted)", ""},
+		{"a double in each field", []any{1.5}, 12, "", ""},
+		{"many strings", []any{"12 cm"}, 30, "", "30 of 300 documents have another type there than int (string)"},
+		{"half strings", []any{"12 cm"}, 300, "", "12 of its 12 indexed fields hold values of several types"},
 	} {
 		report := dirty(t, "attribute: many indexed fields that most lack", func(c *labelled) {
 			c.indexes = c.indexes[:12]

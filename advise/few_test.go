@@ -264,7 +264,7 @@ func TestElementsByAnotherField(t *testing.T) {
 	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
-	insert(t, db.Collection("halls"), times(40, func(i int) bson.D {
+	insert(t, db.Collection("halls"), times(24, func(i int) bson.D {
 		var pallets bson.A
 		for j := range 25 {
 			pallets = append(pallets, bson.D{{Key: "_id", Value: i*25 + j}, {Key: "code", Value: fmt.Sprint("p", i*25+j)}, {Key: "row", Value: j % 9}, {Key: "text", Value: strings.Repeat("x", 60)}})
@@ -276,7 +276,7 @@ func TestElementsByAnotherField(t *testing.T) {
 		{`{"find": "halls", "filter": {"pallets.code": "p7"}, "projection": {"pallets": {"$elemMatch": {"code": "p7"}}}}`, "relation:halls.pallets", ""},
 		{`{"aggregate": "halls", "pipeline": [{"$match": {"pallets.code": "p7"}}, {"$unwind": "$pallets"}, {"$match": {"pallets.code": "p7"}}, {"$replaceRoot": {"newRoot": "$pallets"}}]}`, "relation:halls.pallets", ""},
 		{`{"aggregate": "halls", "pipeline": [{"$match": {"pallets.code": "p7"}}, {"$project": {"one": {"$filter": {"input": "$pallets", "cond": {"$eq": ["$$this.code", "p7"]}}}}}]}`, "relation:halls.pallets", ""},
-		{`{"find": "halls", "filter": {"pallets.row": 7}, "projection": {"pallets.$": 1}}`, "", "look for elements by row, which has 9 values in 1,000 elements"},
+		{`{"find": "halls", "filter": {"pallets.row": 7}, "projection": {"pallets.$": 1}}`, "", "look for elements by row, which has 9 values in 600 elements"},
 	} {
 		tried(t, db, said(t, db, sends(t, 100, test.command), test.finding, "halls", test.reason))
 	}
@@ -315,7 +315,7 @@ func TestListsInTheOrderOfAField(t *testing.T) {
 		{"the same _ids in each document", `{"$slice": 5}`, "", "several documents have the same _id", func(i, j int) bson.D { return bson.D{{Key: "_id", Value: j}} }},
 	} {
 		db := mongotest.Database(t)
-		insert(t, db.Collection("stables"), times(100, func(i int) bson.D {
+		insert(t, db.Collection("stables"), times(30, func(i int) bson.D {
 			var jobs bson.A
 			for j := range 20 {
 				jobs = append(jobs, append(test.job(i, j), bson.E{Key: "text", Value: strings.Repeat("x", 100)}))
@@ -524,9 +524,9 @@ func TestJoinsOfTheNewest(t *testing.T) {
 	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
-	insert(t, db.Collection("rooms"), times(30, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "house", Value: i % 10}} }))
-	insert(t, db.Collection("notes"), times(1500, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "room", Value: i % 30}, {Key: "other", Value: i % 45}, {Key: "sent", Value: i}, {Key: "text", Value: "x"}}
+	insert(t, db.Collection("rooms"), times(10, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "house", Value: i % 10}} }))
+	insert(t, db.Collection("notes"), times(500, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "room", Value: i % 10}, {Key: "other", Value: i % 15}, {Key: "sent", Value: i}, {Key: "text", Value: "x"}}
 	}))
 	join := func(n int64, field, pipeline string) []advise.Query {
 		return sends(t, n, `{"aggregate": "rooms", "pipeline": [{"$match": {"house": 7}}, {"$lookup": {"from": "notes", "localField": "_id", "foreignField": "`+field+`", "pipeline": [`+pipeline+`], "as": "newest"}}]}`)

@@ -857,22 +857,24 @@ func (m *maker) alone(times int) {
 }
 
 // references adds documents with many references each, to children of their own or to
-// any.
+// any. In a small run their _ids are texts, of which fewer take 2 KiB.
 func (m *maker) references(own bool) {
-	least, most := 140, m.between(150, 250)
-	if n := scale.Of(130, 0, 0); n > 0 {
-		least, most = n, n+10 // over 2 KiB in each document
-	}
-	for range min(m.n, 150) { // each has many children
+	id := scale.Of(
+		func() any { return fmt.Sprintf("%060d", len(m.out.sources)) },
+		func() any { return bson.NewObjectID() }, func() any { return bson.NewObjectID() })
+	least, most := scale.Of(34, 140, 140), m.between(150, 250)
+	most = scale.Of(40, most, most)
+	few := scale.Of(300, 1000, 1000) // of the children that several may share
+	for range min(m.n, 150) {        // each has many children
 		list := bson.A{}
 		for range m.between(least, most) {
-			id := bson.NewObjectID()
-			if !own && len(m.out.sources) > 1000 {
-				id = m.out.sources[m.IntN(len(m.out.sources))].(bson.D)[0].Value.(bson.ObjectID)
+			to := id()
+			if !own && len(m.out.sources) > few {
+				to = m.out.sources[m.IntN(len(m.out.sources))].(bson.D)[0].Value
 			} else {
-				m.out.sources = append(m.out.sources, bson.D{{Key: "_id", Value: id}})
+				m.out.sources = append(m.out.sources, bson.D{{Key: "_id", Value: to}})
 			}
-			list = append(list, id)
+			list = append(list, to)
 		}
 		m.add(bson.E{Key: m.list, Value: list})
 	}

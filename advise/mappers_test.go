@@ -19,14 +19,14 @@ func TestQueriesOfMappers(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+	insert(t, db.Collection("readings"), times(300, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: i}, {Key: "sensor", Value: i % 3}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}, {Key: "v", Value: i}}
 	}))
-	insert(t, db.Collection("shops"), times(30, func(i int) bson.D {
+	insert(t, db.Collection("shops"), times(15, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "notes", Value: "x"}}
 	}))
-	insert(t, db.Collection("orders"), times(600, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "shop", Value: i % 30}, {Key: "state", Value: []string{"paid", "sent", "lost"}[i/30%3]}, {Key: "at", Value: begin}, {Key: "sum", Value: i}}
+	insert(t, db.Collection("orders"), times(300, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "shop", Value: i % 15}, {Key: "state", Value: []string{"paid", "sent", "lost"}[i/15%3]}, {Key: "at", Value: begin}, {Key: "sum", Value: i}}
 	}))
 	insert(t, db.Collection("hits"), times(100, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: bson.D{{Key: "page", Value: i}, {Key: "day", Value: 1}}}, {Key: "n", Value: i}}

@@ -241,7 +241,7 @@ func TestShuffled(t *testing.T) {
 func TestTenTimes(t *testing.T) {
 	t.Parallel()
 	db, other := mongotest.Database(t), mongotest.Database(t)
-	all := three(t, 150)
+	all := three(t, 100)
 	once := look(t, db, unhurried(store(t, db, all)))
 	for i := range all {
 		var docs []any

@@ -75,7 +75,7 @@ func TestPoisoned(t *testing.T) {
 	})
 	fill("keys", func(i int) bson.D {
 		var doc bson.D
-		for j := range 700 {
+		for j := range []int{700, 7, 7, 7, 7, 7, 7, 7, 7, 7}[i%10] {
 			doc = append(doc, bson.E{Key: fmt.Sprintf("k%d_%d", i, j), Value: j})
 		}
 		return doc

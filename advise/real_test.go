@@ -10,7 +10,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// Real data: airports, routes, hours of weather, and airports with their routes inside, which are skewed but small.
+// Real data: airports, routes, hours of weather, and airports with their routes inside, which are skewed but small. Of
+// routes and hours there are as many as are looked at whole.
 // Nothing pays there by itself. What a consultant would say of the queries of a service is said, and nothing else.
 func TestRealData(t *testing.T) {
 	t.Parallel()
@@ -42,8 +43,8 @@ func TestRealData(t *testing.T) {
 	}
 	insert(t, db.Collection("airports"), plain)
 	insert(t, db.Collection("hubs"), hubs)
-	insert(t, db.Collection("routes"), documents(routes))
-	insert(t, db.Collection("weather"), documents(weather))
+	insert(t, db.Collection("routes"), documents(routes[:3_000]))
+	insert(t, db.Collection("weather"), documents(weather[:3_000]))
 	report := look(t, db, unhurried(nil))
 	if len(report.Findings)+len(report.Indexes)+len(report.Remarks) > 0 || len(report.Unknown) > 0 {
 		t.Errorf("advised %v, %v, %v, could not tell %v", named(report), report.Indexes, report.Remarks, report.Unknown)
@@ -67,7 +68,7 @@ func TestRealData(t *testing.T) {
 		all = append(all, index.Name())
 	}
 	want := []string{
-		"extref:routes.destination", "paging:routes.flights", // and paging's index
+		"paging:routes.flights", "extref:routes.destination", // and paging's index
 		"index:missing:routes {origin: 1}", "index:missing:airports {state: 1}", "index:missing:weather {time: 1}",
 	}
 	if !slices.Equal(all, want) {

@@ -25,7 +25,7 @@ func TestSeriesOfDirtyData(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	insert(t, db.Collection("readings"), times(1200, func(i int) bson.D {
+	insert(t, db.Collection("readings"), times(1000, func(i int) bson.D {
 		doc := bson.D{{Key: "_id", Value: i}, {Key: "host", Value: "h"}, {Key: "sensor", Value: i % 4}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)},
 			{Key: "temp", Value: float64(i) / 2}, {Key: "hum", Value: i}}
 		switch {
@@ -64,11 +64,11 @@ func TestSeriesOfDirtyData(t *testing.T) {
 			t.Errorf("%s\n%s", f.Code, f.Adopt)
 		}
 		against := strings.Join(f.Against, " ")
-		if mixed := strings.HasPrefix(f.Code, "// any: readings, sensor: int in 1,157 documents"); mixed != (test.lacking == 13) {
+		if mixed := strings.HasPrefix(f.Code, "// any: readings, sensor: int in 957 documents"); mixed != (test.lacking == 13) {
 			t.Errorf("%s", f.Code)
 		}
 		for _, want := range []string{fmt.Sprintf("%d documents have no sensor (counted): Adopt leaves these out", test.lacking),
-			`sensor has values of several types (counted: int in 1,157 documents, string in 20 documents, double in 10 documents, missing in 10 documents, null in 3 documents): 3 and "3" become two series`} {
+			`sensor has values of several types (counted: int in 957 documents, string in 20 documents, double in 10 documents, missing in 10 documents, null in 3 documents): 3 and "3" become two series`} {
 			if !strings.Contains(against, want) {
 				t.Errorf("%q is not in %s", want, against)
 			}
@@ -88,10 +88,10 @@ func TestSeriesOfDirtyData(t *testing.T) {
 	testkit.OK(t, err)
 	testkit.OK(t, measurements.EnsureIndexes(t.Context()))
 	result, err := measurements.Adopt(t.Context(), db.Collection("readings"), nil, nil)
-	if err != nil || result.Done != 1187 || result.Failed != 13 {
+	if err != nil || result.Done != 987 || result.Failed != 13 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	for key, want := range map[any]int64{int32(3): 292, "3": 5} {
+	for key, want := range map[any]int64{int32(3): 242, "3": 5} {
 		stats, err := measurements.Aggregate(t.Context(), key, time.Time{}, time.Time{})
 		if err != nil || stats.Count != want || stats.Values["hum"].Count != want || stats.Values["temp"].Count == 0 {
 			t.Errorf("%v: %+v, %v", key, stats, err)
@@ -117,11 +117,11 @@ func TestSeriesOfDirtyData(t *testing.T) {
 		m = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{"_id", "host", "sensor"}, e.Key) })
 		return id, []bson.D{m}, nil
 	}, nil)
-	if err != nil || result.Done != 1190 || result.Failed != 10 {
+	if err != nil || result.Done != 990 || result.Failed != 10 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	stats, err := both.Aggregate(t.Context(), bson.D{{Key: "host", Value: "h"}, {Key: "sensor", Value: 3}}, time.Time{}, time.Time{})
-	if err != nil || stats.Count != 292 {
+	if err != nil || stats.Count != 242 {
 		t.Errorf("%+v, %v", stats, err)
 	}
 }

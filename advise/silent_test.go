@@ -68,13 +68,13 @@ func TestTotalsOfAllKinds(t *testing.T) {
 	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
-	ids := make([]bson.ObjectID, 100)
+	ids := make([]bson.ObjectID, 20)
 	for i := range ids {
 		ids[i] = bson.NewObjectID()
 	}
-	insert(t, db.Collection("products"), times(100, func(i int) bson.D { return bson.D{{Key: "_id", Value: ids[i]}} }))
-	insert(t, db.Collection("sales"), times(2000, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "product", Value: ids[i%100]}, {Key: "price", Value: i % 7}, {Key: "amount", Value: i % 3}, {Key: "shop", Value: i % 9}}
+	insert(t, db.Collection("products"), times(len(ids), func(i int) bson.D { return bson.D{{Key: "_id", Value: ids[i]}} }))
+	insert(t, db.Collection("sales"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "product", Value: ids[i%20]}, {Key: "price", Value: i % 7}, {Key: "amount", Value: i % 3}, {Key: "shop", Value: i % 9}}
 	}))
 	write := sends(t, 1, `{"insert": "sales", "documents": [{"price": 3}]}`)[0]
 	one, several := fmt.Sprintf(`{"$oid": %q}`, ids[3].Hex()), fmt.Sprintf(`{"$in": [{"$oid": %q}, {"$oid": %q}]}`, ids[3].Hex(), ids[4].Hex())
@@ -131,9 +131,9 @@ func TestTotalsInOtherReads(t *testing.T) {
 	printing(t)
 	t.Parallel()
 	db := mongotest.Database(t)
-	insert(t, db.Collection("teams"), times(10, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
-	insert(t, db.Collection("results"), times(200, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 10}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/10%2]}}
+	insert(t, db.Collection("teams"), times(5, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: "x"}} }))
+	insert(t, db.Collection("results"), times(100, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "team", Value: i % 5}, {Key: "points", Value: i % 7}, {Key: "state", Value: []string{"ok", "no"}[i/5%2]}}
 	}))
 	seen := append(sends(t, 3, `{"insert": "results", "documents": [{"points": 3}]}`), sends(t, 9, `{"find": "teams", "filter": {"_id": 3}}`)...)
 	each := func(command string, teams ...int) []advise.Query {
@@ -221,23 +221,23 @@ func TestTailsOfAllKinds(t *testing.T) {
 func TestPagesOfAllKinds(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	insert(t, db.Collection("things"), times(1300, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "year", Value: i * 7919 % 1301}, {Key: "kind", Value: i % 3}, {Key: "maker", Value: i % 50}}
+	insert(t, db.Collection("things"), times(1060, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "year", Value: i * 7919 % 1061}, {Key: "kind", Value: i % 3}, {Key: "maker", Value: i % 50}}
 	}))
 	aggregate := func(stages string) string { return `{"aggregate": "things", "pipeline": [` + stages + `]}` }
-	const far, finding = `{"$skip": 1100}, {"$limit": 20}`, "paging:things.year"
+	const far, finding = `{"$skip": 1020}, {"$limit": 20}`, "paging:things.year"
 	for _, test := range []struct{ command, finding, reason string }{
 		{aggregate(`{"$sort": {"year": 1}}, ` + far), finding, ""},
-		{aggregate(`{"$sort": {"year": 1}}, {"$limit": 1120}, {"$skip": 1100}`), finding, ""},
+		{aggregate(`{"$sort": {"year": 1}}, {"$limit": 1040}, {"$skip": 1020}`), finding, ""},
 		{aggregate(`{"$lookup": {"from": "makers", "localField": "maker", "foreignField": "_id", "as": "of"}}, {"$sort": {"year": 1}}, ` + far), finding, ""},
 		{aggregate(`{"$sort": {"year": 1}}, {"$facet": {"docs": [` + far + `], "count": [{"$count": "count"}]}}`), finding, ""},
 		{aggregate(`{"$facet": {"count": [{"$count": "count"}], "docs": [{"$sort": {"year": 1}}, ` + far + `]}}`), finding, ""},
 		{aggregate(`{"$set": {"year": {"$add": ["$year", 1]}}}, {"$sort": {"year": 1}}, ` + far), "", "the pipeline makes the fields"},
-		{`{"find": "things", "filter": {"kind": 1}, "sort": {"year": 1}, "skip": 400, "limit": 20}`, finding, ""},
+		{`{"find": "things", "filter": {"kind": 1}, "sort": {"year": 1}, "skip": 300, "limit": 20}`, finding, ""},
 		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 50, "limit": 20}`, "", "0 of 20 pages skip more"},
-		{`{"find": "things", "skip": 1100, "limit": 1}`, "", "these are no pages, and $sample gives one by chance"},
-		{`{"find": "things", "sort": {"year": 1}, "skip": 1100, "limit": 1}`, finding, ""},
-		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 101, "limit": 20}`, "", "behind the filter the server examines 1,300 for the deepest"},
+		{`{"find": "things", "skip": 1020, "limit": 1}`, "", "these are no pages, and $sample gives one by chance"},
+		{`{"find": "things", "sort": {"year": 1}, "skip": 1020, "limit": 1}`, finding, ""},
+		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 101, "limit": 20}`, "", "behind the filter the server examines 1,060 for the deepest"},
 	} {
 		report := said(t, db, sends(t, 20, test.command), test.finding, "things", test.reason)
 		shape := slices.ContainsFunc(report.Shapes, func(s advise.Shape) bool { return s.Kind == "skip" && s.Advised() == (test.finding != "") })
@@ -258,10 +258,10 @@ func TestPagesOfAllKinds(t *testing.T) {
 func TestJoinsOfAllKinds(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	insert(t, db.Collection("orders"), times(400, func(i int) bson.D {
-		return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: i % 200}, {Key: "year", Value: i % 9}}
+	insert(t, db.Collection("orders"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: i % 100}, {Key: "year", Value: i % 9}}
 	}))
-	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
+	insert(t, db.Collection("customers"), times(100, func(i int) bson.D {
 		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "notes", Value: "x"}}
 	}))
 	join := func(match string) string {
@@ -296,7 +296,7 @@ func TestJoinsOfAllKinds(t *testing.T) {
 		return append(named("of", `{"of.name": 1}`), sends(t, n, `{"update": "customers", "updates": [{"q": {"_id": 7}, "u": {"$set": {"name": "x"}}}]}`)...)
 	}
 	said(t, db, writes(15), "extref:orders.customer", "orders", "")
-	said(t, db, writes(50), "", "orders", "100 reads join customers, 4400 documents in all, but 50 writes to name would each change some 2 copies")
+	said(t, db, writes(50), "", "orders", "100 reads join customers, 2200 documents in all, but 50 writes to name would each change some 2 copies")
 
 	// Shapes have no values, so nothing says how many documents they join.
 	shape, err := bson.Marshal(bson.D{{Key: "calls", Value: int64(100)}, {Key: "shape", Value: bson.D{{Key: "cmdNs", Value: bson.D{{Key: "db", Value: db.Name()}, {Key: "coll", Value: "orders"}}},
@@ -377,10 +377,10 @@ func TestTreesByLists(t *testing.T) {
 	} {
 		db := mongotest.Database(t)
 		name := func(i int) string { return fmt.Sprint("part", i) }
-		insert(t, db.Collection("machines"), times(150, func(i int) bson.D {
+		insert(t, db.Collection("machines"), times(100, func(i int) bson.D {
 			parts := bson.A{}
 			for _, part := range test.parts(i) {
-				if n := part.(int); n < 150 || n >= 9000 {
+				if n := part.(int); n < 100 || n >= 9000 {
 					parts = append(parts, name(n))
 				}
 			}
