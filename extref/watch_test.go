@@ -69,7 +69,7 @@ func watching(t *testing.T, r *extref.Source[int, bson.D], tokens *mongo.Collect
 // eventually waits for another goroutine.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("never: ", what)
 		}
