@@ -23,7 +23,7 @@ func TestConcurrent(t *testing.T) {
 			t.Parallel()
 			r, teams, colls := people(t, nil, change)
 			db := teams.Database()
-			const sources, writers, changes = 3, 3, 8
+			const sources, writers, changes = 3, 3, 5
 			for i := range sources {
 				insert(t, teams, team(i, "start"))
 			}

@@ -51,7 +51,7 @@ func TestModel(t *testing.T) {
 				fresh(id)
 			}
 			next := 100
-			for step := range scale.Of(40, 60, 300) {
+			for step := range scale.Of(26, 60, 300) {
 				id := rng.IntN(4)
 				s, exists := sources[id]
 				if !exists {
