@@ -70,13 +70,12 @@ func (v variant) names(ids ...string) []string {
 func (v variant) make(name string) (bson.M, error) { return v.doc(strings.TrimPrefix(name, "s-")), nil }
 
 // The tree A(B C) and Z, with U under B and V under U, which are not adopted.
-func (v variant) half(t testing.TB) (tr *trees, coll *mongo.Collection) {
+func (v variant) half(t testing.TB, coll *mongo.Collection) *trees {
 	t.Helper()
-	coll = mongotest.Database(t).Collection("nodes")
-	tr = v.open(t, coll)
+	tr := v.open(t, coll)
 	insertAll(t, v, tr, [][2]string{{"A", ""}, {"Z", ""}, {"B", "A"}, {"C", "A"}})
 	v.oldCode(t, coll, [2]string{"V", "U"}, [2]string{"U", "B"})
-	return tr, coll
+	return tr
 }
 
 func TestUnadoptedWrites(t *testing.T) {
@@ -155,16 +154,17 @@ func TestUnadoptedWrites(t *testing.T) {
 			return errOf(tr.FindOrInsert(ctx, v.names("A", "B", "U", "x"), v.make))
 		}},
 	}
+	row := rows(t)
 	for i, v := range late() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			tr, coll := v.half(t)
+			coll := row()
+			tr := v.half(t, coll)
 			start := testkit.Find[bson.Raw](t, coll, bson.D{})
 			was := stored(t, coll)
 			fresh := true
 			for j, c := range cases {
-				// In the small run each case meets three of the four representations.
-				if !scale.Turn(i+j, 3) {
+				if !scale.Turn(i+j, 4) { // in the small run each case meets two or three
 					continue
 				}
 				t.Run(c.name, func(t *testing.T) {
@@ -211,11 +211,13 @@ func TestUnadoptedWrites(t *testing.T) {
 
 func TestUnadoptedReads(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range oneOfEach(t, late()) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			tr, coll := v.half(t)
+			coll := row()
+			tr := v.half(t, coll)
 			v.ordered = false
 			byParent := v.rep == tree.AncestorArray || v.rep == tree.NestedSets // children
 			up := error(mongopatterns.ErrNotAdopted)
@@ -312,11 +314,12 @@ func TestUnadoptedReads(t *testing.T) {
 // Before any Adopt only the roots are adopted.
 func TestUnadoptedAtFirst(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range oneOfEach(t, late()) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", "A"}, [2]string{"C", "B"})
 			is(t, errOf(tr.Insert(ctx, v.doc("x"), tr.Under("C"))), mongopatterns.ErrNotAdopted)
@@ -343,11 +346,12 @@ func TestUnadoptedAtFirst(t *testing.T) {
 // its parent field says, or not adopted.
 func TestAdoptBesideOldCode(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range oneOfEach(t, late()) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			v.ordered = false
 			m := newModel()
@@ -422,11 +426,12 @@ func TestAdoptBesideOldCode(t *testing.T) {
 // finds them and Repair mends them; a path and an array of children decide themselves.
 func TestMovesByOldCode(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range oneOfEach(t, late()) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			v.ordered = false
 			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", "A"}, [2]string{"C", "B"}, [2]string{"D", "C"}, [2]string{"E", "A"})
@@ -456,6 +461,7 @@ func TestMovesByOldCode(t *testing.T) {
 // A move by old code after Adopt or Repair has seen the node above others stays.
 func TestMovedMeanwhile(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range append(late()[:4], variant{name: "parent", rep: tree.ParentReferences, opts: tree.Options{ChildCountField: "n"}}) {
 		for _, repair := range []bool{false, true} {
 			if repair && (v.rep == tree.ChildReferences || v.rep == tree.MaterializedPath) {
@@ -464,7 +470,7 @@ func TestMovedMeanwhile(t *testing.T) {
 			t.Run(fmt.Sprint(v.name, repair), func(t *testing.T) {
 				t.Parallel()
 				ctx, v := t.Context(), v // two subtests share the loop's
-				coll := mongotest.Database(t).Collection("nodes")
+				coll := row()
 				tr := v.open(t, coll)
 				v.oldCode(t, coll, [2]string{"a", "z"}, [2]string{"r1", ""}, [2]string{"r2", ""}, [2]string{"z", "r1"})
 				call := tr.Adopt
@@ -493,11 +499,12 @@ func TestMovedMeanwhile(t *testing.T) {
 // A parent that does not exist, an array of parents and a cycle of parent fields: named, and left until MakeRoots.
 func TestUnadoptedOrphans(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range late()[:4] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			insertAll(t, v, tr, [][2]string{{"A", ""}})
 			v.oldCode(t, coll, [2]string{"O", "gone"}, [2]string{"P", "Q"}, [2]string{"Q", "P"}, [2]string{"S", "O"})
@@ -550,6 +557,7 @@ func TestListedIsAdopted(t *testing.T) {
 // written, does not call it back.
 func TestListedWithoutArrayMoves(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	ctx := t.Context()
 	for name, test := range map[string]struct {
 		graph bool
@@ -572,7 +580,7 @@ func TestListedWithoutArrayMoves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := newAny(t, coll, tree.ChildReferences, &tree.Options{Graph: test.graph})
 			stale := bson.A{"X"} // it was there before old code deleted it and inserted it again
 			putDocs(t, coll, dd("_id", "A", "children", bson.A{"R", "Q", "X"}), dd("_id", "R", "children", bson.A{"X"}),
@@ -613,11 +621,12 @@ func TestLinkUnadopted(t *testing.T) {
 // What old code leaves behind when it deletes a node with children is counted by Adopt, too.
 func TestAdoptCountsOrphans(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range late()[1:4] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", "A"}, [2]string{"C", "B"})
 			get(tr.Adopt(ctx, nil))(t)
@@ -633,11 +642,12 @@ func TestAdoptCountsOrphans(t *testing.T) {
 // An old service that saves whole documents takes away what it does not know. Adopt gives it back.
 func TestReplacedByOldCode(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range late()[:4] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", "A"}, [2]string{"C", "B"}, [2]string{"D", "C"})
 			get(tr.Adopt(ctx, nil))(t)
@@ -660,11 +670,12 @@ func TestReplacedByOldCode(t *testing.T) {
 // of children they are where they were until Adopt has moved them; the others forget them at once.
 func TestInsertedAgain(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range oneOfEach(t, late()) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", ""}, [2]string{"D", "B"}, [2]string{"x", "A"}, [2]string{"y", "D"})
 			get(tr.Adopt(ctx, nil))(t)
@@ -713,11 +724,12 @@ func TestInsertedAgain(t *testing.T) {
 // below the node goes by where it is now, and takes it out of the array that it was in.
 func TestInsertedAgainMeanwhile(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range late()[:4] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", ""}, [2]string{"a", "A"})
 			get(tr.Adopt(ctx, nil))(t)
@@ -768,12 +780,13 @@ func TestUnadopted(t *testing.T) {
 
 func TestAdopt(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	by := slices.DeleteFunc(variants(), func(v variant) bool { return v.opts.IDField != "" })
 	for _, v := range oneOfEach(t, by) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			v.opts.ParentField = "up"
 			tr := v.open(t, coll)
 			nodes := forest(26)
@@ -818,6 +831,7 @@ func TestAdopt(t *testing.T) {
 // TestAdoptOrder: siblings and roots without a position come in the order of _id.
 func TestAdoptOrder(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range []variant{
 		{name: "order", rep: tree.AncestorArray, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
 		{name: "path", rep: tree.MaterializedPath, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
@@ -827,7 +841,7 @@ func TestAdoptOrder(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			for i, id := range []string{"e", "c", "d", "b", "a"} { // the IDs in no order
 				putDocs(t, coll, dd("_id", fmt.Sprint("r", id), "sku", fmt.Sprint(i, "r", id)),
@@ -853,6 +867,7 @@ func TestAdoptOrder(t *testing.T) {
 // takes in what code that knows the parent only has inserted.
 func TestAdoptAgain(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	all := []variant{
 		{name: "path", rep: tree.MaterializedPath},
 		{name: "children/all", rep: tree.ChildReferences, opts: tree.Options{ChildCountField: "n"}},
@@ -865,7 +880,7 @@ func TestAdoptAgain(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			m := newModel()
 			add := func(nodes ...[2]string) {
@@ -922,9 +937,10 @@ func TestAdoptAgain(t *testing.T) {
 // TestAdoptOtherOrders: values that are no numbers decide the order of children, and of roots alike.
 func TestAdoptOtherOrders(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
 		v := variant{rep: rep, opts: tree.Options{OrderField: "o"}, ordered: true, roots: true}
-		coll := mongotest.Database(t).Collection("nodes")
+		coll := row()
 		putDocs(t, coll, dd("_id", "a", "o", "z"), dd("_id", "b", "o", "y"), dd("_id", "c", "parent", "a", "o", "z"), dd("_id", "d", "parent", "a", "o", "y"))
 		tr := v.open(t, coll)
 		get(tr.Adopt(t.Context(), nil))(t)
@@ -937,6 +953,7 @@ func TestAdoptOtherOrders(t *testing.T) {
 // neither has what is below it; the array stays.
 func TestAdoptArrayParent(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
 		for i, parent := range arrayParents {
 			if !scale.Turn(i+int(rep), 3) {
@@ -945,7 +962,7 @@ func TestAdoptArrayParent(t *testing.T) {
 			t.Run(fmt.Sprint(rep, parent), func(t *testing.T) {
 				t.Parallel()
 				ctx := t.Context()
-				coll := mongotest.Database(t).Collection("nodes")
+				coll := row()
 				putDocs(t, coll, dd("_id", "a"), dd("_id", "b"), dd("_id", "c", "parent", parent),
 					dd("_id", "d", "parent", "c"), dd("_id", "e", "parent", "a"))
 				v := plain(rep, tree.Options{ChildCountField: "n"})
@@ -1034,20 +1051,19 @@ func conflict(t testing.TB, coll *mongo.Collection, times int) {
 }
 
 // eight has a root and seven nodes below it, as old code stores them.
-func eight(t testing.TB) *mongo.Collection {
-	coll := mongotest.Database(t).Collection("nodes")
+func eight(t testing.TB, coll *mongo.Collection) {
 	docs := []any{dd("_id", 1)}
 	for i := 2; i <= 8; i++ {
 		docs = append(docs, dd("_id", i, "parent", i/2))
 	}
 	putDocs(t, coll, docs...)
-	return coll
 }
 
 // A batch that conflicts is done in halves, and each conflict is counted.
 func TestAdoptDividesAfterAConflict(t *testing.T) {
 	t.Parallel()
-	coll := eight(t)
+	coll := mongotest.Database(t).Collection("nodes")
+	eight(t, coll)
 	tr := newAny(t, coll, tree.AncestorArray, &tree.Options{ChildCountField: "n"})
 	conflict(t, coll, 3)
 	cmds := mongotest.Record(t, coll.Database(), func() {
@@ -1062,7 +1078,8 @@ func TestAdoptDividesAfterAConflict(t *testing.T) {
 // What was not committed is not Done, and the error says that the numbers are one transaction.
 func TestDoneIsCommitted(t *testing.T) {
 	t.Parallel()
-	coll := eight(t)
+	coll := mongotest.Database(t).Collection("nodes")
+	eight(t, coll)
 	tr := newAny(t, coll, tree.NestedSets, nil)
 	conflict(t, coll, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -1076,12 +1093,15 @@ func TestDoneIsCommitted(t *testing.T) {
 // Done counts documents, each once, whatever the number of writes and runs.
 func TestDoneCountsOnce(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for rep := tree.ParentReferences; rep <= tree.NestedSets; rep++ {
 		o := tree.Options{ChildCountField: "n"}
 		if rep != tree.ChildReferences && rep != tree.NestedSets {
 			o.OrderField = "o"
 		}
-		tr := newAny(t, eight(t), rep, &o)
+		coll := row()
+		eight(t, coll)
+		tr := newAny(t, coll, rep, &o)
 		for _, dry := range []bool{true, false} {
 			got, err := tr.Adopt(t.Context(), &mongopatterns.Work{DryRun: dry})
 			wrong(t, err != nil || got.Examined != 8 || got.Done != 8, "%v, dry %v: %+v, %v", rep, dry, got, err)

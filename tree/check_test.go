@@ -138,6 +138,7 @@ func (v variant) rooting(t testing.TB, coll *mongo.Collection) *trees {
 
 func TestCheckAndRepair(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	set := func(pairs ...any) bson.D { return dd("$set", dd(pairs...)) }
 	type damage struct {
 		id     string
@@ -260,7 +261,7 @@ func TestCheckAndRepair(t *testing.T) {
 		}
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr, rooting := v.open(t, coll), v.rooting(t, coll)
 			insertAll(t, v, tr, nodes)
 			start := testkit.Find[bson.Raw](t, coll, bson.D{})
@@ -284,14 +285,15 @@ var damaged = regexp.MustCompile(`run (Adopt or )?Repair`)
 // move and delete.
 func TestRepairBesideWrites(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	all := variants()
 	for _, v := range oneOfEach(t, []variant{all[2], all[3], all[4], all[7]}) {
 		name := v.name
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
-			get(tr.Load(t.Context(), v.entries(forest(60)), tr.AsRoot(), nil))(t)
+			get(tr.Load(t.Context(), v.entries(forest(41)), tr.AsRoot(), nil))(t)
 			damage := map[string]bson.D{
 				"ancestors":     dd("$set", dd("ancestors", bson.A{"n0"})),
 				"ancestors/all": dd("$set", dd("ancestor_categories", bson.A{}, "n", 9)),
@@ -327,7 +329,7 @@ func TestRepairBesideWrites(t *testing.T) {
 				}()
 			}
 			last := name == "nested" // for what was inserted by the wrong numbers
-			for range 3 {
+			for range scale.Of(2, 3, 3) {
 				_, err := tr.Repair(t.Context(), &mongopatterns.Work{BatchSize: 10})
 				if last = last || lost(err); err != nil && !lost(err) {
 					t.Error(err)
@@ -349,6 +351,7 @@ func TestRepairBesideWrites(t *testing.T) {
 // being made.
 func TestRepairKeepsWhatIsReached(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, c := range []struct {
 		name       string
 		graph      bool
@@ -363,7 +366,7 @@ func TestRepairKeepsWhatIsReached(t *testing.T) {
 			dd("_id", "B", "children", bson.A{"A"}), dd("_id", "S", "children", bson.A{"B"})}, bson.A{}, bson.A{"A"}, bson.A{"B"}, bson.A{"B"}},
 	} {
 		for _, roots := range []bool{false, true} {
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := plain(tree.ChildReferences, tree.Options{Graph: c.graph, MakeRoots: roots}).open(t, coll)
 			putDocs(t, coll, c.docs...)
 			got, err := tr.Repair(t.Context(), nil)
@@ -479,6 +482,7 @@ func TestRepairRefused(t *testing.T) {
 // Values that no write of the package makes.
 func TestCheckOddValues(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, c := range []struct {
 		name   string
 		v      variant
@@ -508,7 +512,7 @@ func TestCheckOddValues(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			v := c.v
 			v.opts.MakeRoots = true
 			tr := get(tree.New[string, bson.M](coll, v.rep, &v.opts))(t)

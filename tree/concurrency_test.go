@@ -24,9 +24,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
-// opsEach is the number of operations of each of 8 goroutines, for each
-// variant.
-func opsEach() int { return scale.Of(6, 100, 2000) }
+// opsEach is the number of operations of each of so many goroutines, for each variant.
+func opsEach() int { return scale.Of(8, 100, 2000) }
+
+func hammers() int { return scale.Of(4, 8, 8) }
 
 // logged is a committed operation. The lock document counts restructurings in
 // their own transactions, so seen orders them; an insertion that does not take
@@ -99,18 +100,19 @@ func lost(err error) bool {
 	return errors.As(err, &labeled) && labeled.HasErrorLabel("TransientTransactionError")
 }
 
-// TestConcurrent lets 8 goroutines change one tree at random, each operation in
+// TestConcurrent lets goroutines change one tree at random, each operation in
 // a transaction of the caller that also notes where it stands in the order of
 // commits, and holds the result against a model of what was committed.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range oneOfEach(t, some()) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			db := mongotest.Database(t)
-			coll := db.Collection("nodes")
+			coll := row()
+			db := coll.Database()
 			tr := v.open(t, coll)
-			locks := db.Collection("nodes_locks")
+			locks := db.Collection(coll.Name() + "_locks")
 			var log []logged
 			var mu sync.Mutex
 			var clock atomic.Int64
@@ -203,13 +205,13 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// hammer runs op n times in each of 8 goroutines.
+// hammer runs op n times in each of the goroutines.
 func hammer(t *testing.T, n int, op func(r *rand.Rand, name string) error) {
 	t.Helper()
 	var group sync.WaitGroup
 	seed := scale.Seed()
 	t.Logf("seed %d", seed)
-	for g := range 8 {
+	for g := range hammers() {
 		r := rand.New(rand.NewPCG(seed, uint64(g)))
 		group.Go(func() {
 			for i := range n {
@@ -227,11 +229,11 @@ func hammer(t *testing.T, n int, op func(r *rand.Rand, name string) error) {
 // one of the two may win.
 func TestOppositeMoves(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			db := mongotest.Database(t)
-			tr := v.open(t, db.Collection("nodes"))
+			tr := v.open(t, row())
 			insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", ""}, {"A1", "A"}, {"B1", "B"}})
 			for range 5 {
 				var group sync.WaitGroup
@@ -264,11 +266,12 @@ func TestOppositeMoves(t *testing.T) {
 // the tree, on a collection without its lock document.
 func TestConcurrentOwnTransactions(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			db := mongotest.Database(t)
-			tr := get(tree.New[string, bson.M](db.Collection("nodes"), v.rep, &v.opts))(t)
+			coll := row()
+			tr := get(tree.New[string, bson.M](coll, v.rep, &v.opts))(t)
 			ids := &known{}
 			insertAll(t, v, tr, books)
 			for _, n := range books {
@@ -301,7 +304,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 				return err
 			})
 			healthy(t, tr)
-			n, err := db.Collection("nodes").CountDocuments(t.Context(), bson.D{})
+			n, err := coll.CountDocuments(t.Context(), bson.D{})
 			if err != nil || n != inserted.Load()-deleted.Load() {
 				t.Errorf("%d documents, %v; %d inserted, %d deleted", n, err, inserted.Load(), deleted.Load())
 			}
@@ -320,17 +323,18 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 // TestCheckBesideMoves: work under way is no problem.
 func TestCheckBesideMoves(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range some()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			tr := v.open(t, mongotest.Database(t).Collection("nodes"))
-			get(tr.Load(t.Context(), v.entries(forest(40)), tr.AsRoot(), nil))(t)
+			tr := v.open(t, row())
+			get(tr.Load(t.Context(), v.entries(forest(20)), tr.AsRoot(), nil))(t)
 			var movers sync.WaitGroup
 			for g := range 2 {
 				r := rand.New(rand.NewPCG(1, uint64(g)))
 				movers.Go(func() {
-					for range 15 {
-						err := tr.Move(t.Context(), fmt.Sprintf("n%d", r.IntN(40)), tr.Under(fmt.Sprintf("n%d", r.IntN(40))))
+					for range scale.Of(10, 15, 15) {
+						err := tr.Move(t.Context(), fmt.Sprintf("n%d", r.IntN(12)), tr.Under(fmt.Sprintf("n%d", r.IntN(12))))
 						wrong(t, err != nil && !expected(err), "%v", err)
 					}
 				})

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,14 +102,22 @@ func eachVariant(t *testing.T, fn func(t *testing.T, v variant, tr *trees, coll 
 	each(t, variants(), fn)
 }
 
+// each runs fn for one variant after the other, each in a collection of one database, so that fn may record commands.
 func each(t *testing.T, variants []variant, fn func(t *testing.T, v variant, tr *trees, coll *mongo.Collection)) {
+	row := rows(t)
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			fn(t, v, v.open(t, coll), coll)
 		})
 	}
+}
+
+// rows returns a function that returns another collection of one database at each call.
+func rows(t testing.TB) func() *mongo.Collection {
+	db := mongotest.Database(t)
+	var n atomic.Int64
+	return func() *mongo.Collection { return db.Collection(fmt.Sprint("nodes", n.Add(1))) }
 }
 
 var books = [][2]string{{"Books", ""}, {"Programming", "Books"}, {"Databases", "Programming"},
@@ -357,7 +366,7 @@ func (v variant) compare(t testing.TB, tr *trees, m *model) {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, oneOfEach(t, variants()), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		steps := scale.Of(30, 60, 200)
 		seed := scale.Seed()

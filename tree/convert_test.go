@@ -34,6 +34,7 @@ func TestConvert(t *testing.T) {
 		}
 	}
 	pairs = append(pairs, [2]int{8, 9}, [2]int{9, 8})
+	row := rows(t)
 	for _, p := range pairs {
 		from, to := all[p[0]], all[p[1]]
 		if !scale.Third(from.name + to.name) {
@@ -44,17 +45,18 @@ func TestConvert(t *testing.T) {
 			ctx := t.Context()
 			to.opts.IDField = from.opts.IDField
 			to.opts.Scope = from.opts.Scope
-			db := mongotest.Database(t)
-			a := from.open(t, db.Collection("nodes"))
+			coll := row()
+			a := from.open(t, coll)
 			get(a.Load(ctx, from.entries(nodes), a.AsRoot(), nil))(t)
 			check := from
 			check.rep, check.opts = to.rep, to.opts
 			check.ordered = from.ordered && to.ordered
 			check.roots = from.roots && to.roots
 
-			b := check.open(t, db.Collection("copy"))
+			copied := row()
+			b := check.open(t, copied)
 			get(b.Load(ctx, check.entries(nodes), b.AsRoot(), nil))(t)
-			b = check.open(t, db.Collection("nodes"))
+			b = check.open(t, coll)
 			var done []int64
 			got, err := tree.Convert(ctx, a, b, &mongopatterns.Work{BatchSize: 15, Progress: func(r mongopatterns.Result) { done = append(done, r.Examined) }})
 			if err != nil {
@@ -64,17 +66,17 @@ func TestConvert(t *testing.T) {
 			healthy(t, b)
 			check.compare(t, b, modelOf(nodes))
 			healthy(t, a) // kept
-			before := stored(t, db.Collection("nodes"))
+			before := stored(t, coll)
 			if got, err = tree.Convert(ctx, a, b, nil); err != nil || got.Done != 0 {
 				t.Errorf("in place again: %+v, %v", got, err)
 			}
-			match(t, "in place again", before, stored(t, db.Collection("nodes")))
-			unsetOld(t, from, check, db.Collection("nodes"))
+			match(t, "in place again", before, stored(t, coll))
+			unsetOld(t, from, check, coll)
 			healthy(t, b)
 			check.compare(t, b, modelOf(nodes))
 			// The same documents as if they had been inserted so.
-			for i, doc := range stored(t, db.Collection("nodes")) {
-				want := fieldsOf(stored(t, db.Collection("copy"))[i])
+			for i, doc := range stored(t, coll) {
+				want := fieldsOf(stored(t, copied)[i])
 				if diff := cmp.Diff(want, fieldsOf(doc)); diff != "" {
 					t.Errorf("fields in place (-copied +converted): %s", diff)
 					break

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -27,7 +29,7 @@ type cost struct{ trips, writes int }
 func spent(c mongotest.Commands) cost {
 	out := cost{trips: c.RoundTrips()}
 	for _, command := range c {
-		if command.Collection != "nodes_locks" {
+		if !strings.HasSuffix(command.Collection, "_locks") {
 			out.writes += mongotest.Commands{command}.DocumentsWritten()
 		}
 	}
@@ -145,7 +147,7 @@ func TestReadCosts(t *testing.T) {
 			got := mongotest.Record(t, db, func() { match, err = fn() })
 			wrong(t, err != nil || spent(got) != (cost{reads[name][v.rep], 0}), "%s: %v, %v", name, spent(got), err)
 			if index := used[v.rep][name]; index != "" {
-				plan := mongotest.Explain(t, db, dd("find", "nodes", "filter", match))
+				plan := mongotest.Explain(t, db, dd("find", coll.Name(), "filter", match))
 				if v.opts.SegmentField == "" { // of two, either serves
 					plan.RequireIndex(t, indexName(v, index))
 				}
@@ -153,7 +155,7 @@ func TestReadCosts(t *testing.T) {
 					t.Errorf("%s: %v", name, plan)
 				}
 			} else {
-				raw := get(bson.Marshal(dd("find", "nodes", "filter", match)))(t)
+				raw := get(bson.Marshal(dd("find", coll.Name(), "filter", match)))(t)
 				v.indexed(t, db, name, raw)
 			}
 		}
@@ -228,8 +230,8 @@ func indexName(v variant, kind string) string {
 	return prefix + or(o.ParentField, "parent") + "_1" + ordered
 }
 
-// TestWriteCosts runs one script on every variant and compares each call with
-// the documentation.
+// TestWriteCosts runs one script on the representations, without and with options, and compares each call with the
+// documentation.
 func TestWriteCosts(t *testing.T) {
 	t.Parallel()
 	// In the order of the script below; -1 writes is any number.
@@ -243,7 +245,7 @@ func TestWriteCosts(t *testing.T) {
 	// What OrderField with ChildCountField adds to the round trips; a counter alone is
 	// part of writes that are done anyway.
 	both := []int{3, 0, 1, 1, 1, 0, 1, 0, 1, 1}
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, scale.Of(some(), variants(), variants()), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
 		insert := func(id string, pos tree.Position[string]) func() error {
@@ -295,7 +297,7 @@ func TestWriteCosts(t *testing.T) {
 			}
 			wrong(t, is != want, "%s: %v, want %v: %v", step.name, spent(got), want, got.Names())
 			for _, c := range got.Named("update", "findAndModify", "find", "delete") {
-				if c.Collection != "nodes" || c.Name == "update" && c.Body.Lookup("updates").Type == 0 {
+				if c.Collection != coll.Name() || c.Name == "update" && c.Body.Lookup("updates").Type == 0 {
 					continue
 				}
 				v.indexed(t, coll.Database(), step.name+": "+c.Name, c.Body)
@@ -342,15 +344,17 @@ func TestOrderCosts(t *testing.T) {
 // TestMoveCosts: as many round trips for ten as for a thousand descendants.
 func TestMoveCosts(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			ctx := t.Context()
-			db := mongotest.Database(t)
+			coll := row()
+			db := coll.Database()
 			big := 1_100 // more than a batch
 			if v.rep == tree.ParentReferences || v.rep == tree.ChildReferences {
 				big = 300 // no descendant is written
 			}
-			tr := v.open(t, db.Collection("nodes"))
+			tr := v.open(t, coll)
 			insertAll(t, v, tr, [][2]string{{"Books", ""}, {"Films", ""}, {"small", "Books"}, {"big", "Books"}})
 			for under, n := range map[string]int{"small": 10, "big": big} {
 				var nodes [][2]string
@@ -516,8 +520,10 @@ func TestRenameCosts(t *testing.T) {
 // Where nodes are not adopted Cascade reads once more.
 func TestUnadoptedCosts(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range late()[:4] {
-		tr, coll := v.half(t)
+		coll := row()
+		tr := v.half(t, coll)
 		want := map[tree.Representation]int{tree.ChildReferences: 6, tree.NestedSets: 6}[v.rep]
 		got := mongotest.Record(t, coll.Database(), func() { good(t, errOf(tr.Delete(t.Context(), "C", mongopatterns.Cascade))) })
 		wrong(t, got.RoundTrips() != max(want, 5), "%s: %v", v.name, got.Names())
@@ -555,13 +561,13 @@ func TestManyRootsCosts(t *testing.T) {
 // TestDeepChain: maintenance is linear in the nodes, not in the sum of their depths.
 func TestDeepChain(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
 			ctx := t.Context()
-			db := mongotest.Database(t)
+			coll := row()
 			v.opts.ParentField = "parent"
-			tr := v.open(t, db.Collection("nodes"))
+			tr := v.open(t, coll)
 			const n = 100
 			var docs []any
 			for i := range n {
@@ -571,7 +577,7 @@ func TestDeepChain(t *testing.T) {
 				}
 				docs = append(docs, doc)
 			}
-			putDocs(t, db.Collection("nodes"), docs...)
+			putDocs(t, coll, docs...)
 			for name, fn := range map[string]func() error{
 				"Adopt":       func() error { return errOf(tr.Adopt(ctx, &mongopatterns.Work{BatchSize: 50})) },
 				"Adopt again": func() error { return errOf(tr.Adopt(ctx, nil)) },
@@ -582,7 +588,7 @@ func TestDeepChain(t *testing.T) {
 			}
 			healthy(t, tr)
 			read := 0
-			got := mongotest.Record(t, db, func() { healthy(t, tr) })
+			got := mongotest.Record(t, coll.Database(), func() { healthy(t, tr) })
 			for _, c := range got {
 				for _, batch := range []string{"firstBatch", "nextBatch"} {
 					docs, err := c.Reply.LookupErr("cursor", batch)

@@ -29,8 +29,9 @@ func TestPromoteInPlace(t *testing.T) {
 // and one that Repair has made a root does not.
 func TestCascadeBelievesArrays(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, repaired := range []bool{false, true} {
-		coll := mongotest.Database(t).Collection("nodes")
+		coll := row()
 		tr := newAny(t, coll, tree.AncestorArray, &tree.Options{MakeRoots: true})
 		putDocs(t, coll, dd("_id", "A", "parent", nil, "ancestors", bson.A{}),
 			dd("_id", "O", "parent", "gone", "ancestors", bson.A{"A", "gone"}))
@@ -47,11 +48,12 @@ func TestCascadeBelievesArrays(t *testing.T) {
 // a list names.
 func TestCascadeBesidePattern(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, graph := range []bool{false, true} {
 		t.Run(fmt.Sprint(graph), func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			v := variant{rep: tree.ChildReferences, opts: tree.Options{Graph: graph}}
 			tr := v.open(t, coll)
 			insertAll(t, v, tr, [][2]string{{"a", ""}, {"b", "a"}, {"c", "b"}, {"x", "a"}})
@@ -99,9 +101,10 @@ func TestDeleteLargeIDs(t *testing.T) {
 // tree does, and looks for other parents.
 func TestDeleteLargeLists(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	both := []bool{false, true}
 	for _, graph := range scale.Of([]bool{true}, both, both) {
-		coll := mongotest.Database(t).Collection("nodes")
+		coll := row()
 		docs, upper := []any{}, bson.A{}
 		for i := range 10 { // two levels below the root, because $graphLookup fails for a larger one
 			id := fmt.Sprint(i, strings.Repeat("x", 1<<20))
@@ -126,6 +129,7 @@ func TestDeleteLargeLists(t *testing.T) {
 // ChildReferences a document that names no parent is like one of their own: Delete removes it, and Check reports it.
 func TestDeleteOtherRepresentation(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	docs := map[tree.Representation][]any{
 		tree.ParentReferences: {dd("_id", "A", "parent", nil), dd("_id", "B", "parent", "A")},
 		tree.ChildReferences:  {dd("_id", "A", "children", bson.A{"B"}), dd("_id", "B", "children", bson.A{})},
@@ -137,7 +141,7 @@ func TestDeleteOtherRepresentation(t *testing.T) {
 		derives := as != tree.ParentReferences && as != tree.ChildReferences
 		t.Run(as.String(), func(t *testing.T) {
 			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := plain(as, tree.Options{}).open(t, coll)
 			for other, docs := range docs {
 				names := other != tree.ChildReferences && other != tree.MaterializedPath // a parent

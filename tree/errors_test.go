@@ -20,11 +20,12 @@ import (
 // TestErrorsNameTheCall: every error begins with the package, once, and the call.
 func TestErrorsNameTheCall(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	begin := regexp.MustCompile(`^tree: [a-z ]+: `)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, v := range variants()[:5] {
-		tr := v.open(t, mongotest.Database(t).Collection("nodes"))
+		tr := v.open(t, row())
 		for name, err := range map[string]error{
 			"Children":         drain(tr.Children(ctx, "x")),
 			"Siblings":         drain(tr.Siblings(ctx, "x")),

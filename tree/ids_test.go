@@ -24,6 +24,7 @@ var arrayParents = []bson.A{{"a", "b"}, {nil}, {}}
 // TestArrayParent: an array as a parent, in a tree that was adopted.
 func TestArrayParent(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range some() {
 		if v.rep == tree.ChildReferences || v.rep == tree.MaterializedPath {
 			continue
@@ -31,7 +32,7 @@ func TestArrayParent(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			insertAll(t, v, tr, [][2]string{{"a", ""}, {"b", ""}, {"c", "a"}, {"d", "c"}, {"e", "a"}})
 			field := "parent"
@@ -65,6 +66,7 @@ func TestArrayParent(t *testing.T) {
 // an ID, names no node. The server would take it for a pattern that all IDs match.
 func TestPatternInData(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	all := bson.Regex{Pattern: "."}
 	sku := variant{name: "parent, sku", rep: tree.ParentReferences, opts: tree.Options{IDField: "sku"}}
 	for _, c := range []struct {
@@ -85,7 +87,7 @@ func TestPatternInData(t *testing.T) {
 		t.Run(c.v.name+" "+c.by[0].Key, func(t *testing.T) {
 			t.Parallel()
 			ctx, v := t.Context(), c.v
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", "A"}, {"C", "B"}, {"D", "C"}, {"Z", ""}, {"Y", "Z"}})
 			before := stored(t, coll)
@@ -162,12 +164,13 @@ func find(ctx context.Context, coll *mongo.Collection, match bson.D) (docs []bso
 // TestPatternForID: a node with a regular expression for an ID is named, and stands for no other.
 func TestPatternForID(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.NestedSets} {
 		t.Run(rep.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			v := variant{name: "sku", rep: rep, opts: tree.Options{IDField: "sku"}}
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
 			insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", "A"}, {"C", "B"}, {"Z", ""}})
 			all := bson.Regex{Pattern: "."}
@@ -185,22 +188,23 @@ func TestPatternForID(t *testing.T) {
 // TestIDTypes has IDs of other types than strings: in the small run each type in one or two representations, and each
 // representation with two types.
 func TestIDTypes(t *testing.T) {
+	row := rows(t)
 	a, b, c := bson.NewObjectID(), bson.NewObjectID(), bson.NewObjectID()
-	t.Run("ObjectID", func(t *testing.T) { idType(t, 0, a, b, c, false) })
-	t.Run("dollar", func(t *testing.T) { idType(t, 1, "$name", "$$ROOT", "$_id", false) })
-	t.Run("int", func(t *testing.T) { idType(t, 2, 1, 2, math.MaxInt, false) })
-	t.Run("int64", func(t *testing.T) { idType(t, 3, int64(1), -2, 3, false) })
+	t.Run("ObjectID", func(t *testing.T) { idType(t, row, 0, a, b, c, false) })
+	t.Run("dollar", func(t *testing.T) { idType(t, row, 1, "$name", "$$ROOT", "$_id", false) })
+	t.Run("int", func(t *testing.T) { idType(t, row, 2, 1, 2, math.MaxInt, false) })
+	t.Run("int64", func(t *testing.T) { idType(t, row, 3, int64(1), -2, 3, false) })
 	t.Run("UUID", func(t *testing.T) {
 		id := func(n byte) bson.Binary { return bson.Binary{Subtype: 4, Data: append(make([]byte, 15), n)} }
-		idType(t, 4, id(1), id(2), id(3), true)
+		idType(t, row, 4, id(1), id(2), id(3), true)
 	})
 	type compound struct{ Region, Code string }
 	t.Run("document", func(t *testing.T) {
-		idType(t, 5, compound{"eu", "1"}, compound{"eu", "2"}, compound{"$where", "1"}, true)
+		idType(t, row, 5, compound{"eu", "1"}, compound{"eu", "2"}, compound{"$where", "1"}, true)
 	})
 }
 
-func idType[ID any](t *testing.T, nth int, a, b, c ID, noSegment bool) {
+func idType[ID any](t *testing.T, row func() *mongo.Collection, nth int, a, b, c ID, noSegment bool) {
 	for rep := tree.ParentReferences; rep <= tree.NestedSets; rep++ {
 		refused := rep == tree.MaterializedPath && noSegment
 		if !refused && !scale.Turn(nth+int(rep), 3) {
@@ -208,8 +212,7 @@ func idType[ID any](t *testing.T, nth int, a, b, c ID, noSegment bool) {
 		}
 		t.Run(rep.String(), func(t *testing.T) {
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
-			tr := get(tree.New[ID, bson.M](coll, rep, nil))(t)
+			tr := get(tree.New[ID, bson.M](row(), rep, nil))(t)
 			_, err := tr.Insert(ctx, bson.M{"_id": a}, tr.AsRoot())
 			if refused {
 				is(t, err, mongopatterns.ErrInvalid)
@@ -308,6 +311,7 @@ func TestEmptyID(t *testing.T) {
 // string would be shown with the ID of no node, or of another one.
 func TestForeignID(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	root, leaf := bson.NewObjectID(), bson.NewObjectID()
 	foreign := bson.NewObjectID().Hex()
 	for rep, fields := range map[tree.Representation][3]bson.D{
@@ -321,7 +325,7 @@ func TestForeignID(t *testing.T) {
 		t.Run(rep.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := get(tree.New[bson.ObjectID, bson.M](coll, rep, &tree.Options{NameField: "name"}))(t)
 			for i, id := range []any{root, foreign, leaf} {
 				get(coll.InsertOne(ctx, append(dd("_id", id, "name", string(rune('a'+i))), fields[i]...)))(t)
@@ -354,10 +358,11 @@ func TestForeignSegment(t *testing.T) {
 // Nodes on a cycle can have IDs of several numeric types.
 func TestCycleOfNumbers(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray} {
 		t.Run(rep.String(), func(t *testing.T) {
 			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := newAny(t, coll, rep, &tree.Options{MakeRoots: true})
 			ids := []any{int32(1), bson.NewDecimal128(0x3040000000000000, 2), 2.5}
 			for i, id := range ids {
@@ -381,8 +386,9 @@ func TestCycleOfNumbers(t *testing.T) {
 // TestTwiceOneName: $graphLookup does not find a document with two fields of one name, so that it cannot be an ID.
 func TestTwiceOneName(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, id := range []bson.D{dd("a", 1, "a", 2), dd("b", dd("a", 1, "a", 2)), dd("b", bson.A{dd("a", 1, "a", 2)})} {
-		coll := mongotest.Database(t).Collection("nodes")
+		coll := row()
 		tr := newAny(t, coll, tree.ParentReferences, nil)
 		_, err := tr.Insert(t.Context(), bson.M{"_id": id}, tr.AsRoot())
 		is(t, err, mongopatterns.ErrInvalid)

@@ -49,7 +49,7 @@ func TestLoad(t *testing.T) {
 		// What Dump gives, and what Subtree gives, Load takes.
 		copied := v
 		copied.opts.Scope = nil
-		other := copied.open(t, coll.Database().Collection("copy"))
+		other := copied.open(t, coll.Database().Collection(coll.Name()+"_copy"))
 		if n, err := other.Load(t.Context(), tr.Dump(t.Context()), other.AsRoot(), nil); err != nil || n.Done != 62 {
 			t.Fatalf("%+v, %v", n, err)
 		}
@@ -118,14 +118,14 @@ func TestLoadStrict(t *testing.T) {
 // as many keys of the index. Load bounds both by their bytes, which long IDs make many, and all nodes arrive, also those beside each other at the end.
 func TestLoadOfLongChain(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range oneOfEach(t, append(variants()[:5:5], variants()[7:9]...)) {
 		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := v.open(t, coll)
-			const depth, wide = 160, 40
-			long := strings.Repeat("x", 95)
+			const depth, wide = 40, 40
+			long := strings.Repeat("x", 950)
 			id := func(i int) string { return fmt.Sprintf("%s-%04d", long, i) }
 			entries := func(yield func(tree.Entry[string, bson.M], error) bool) {
 				for i := range depth + wide {

@@ -90,12 +90,13 @@ func TestShardKeyAndIndexes(t *testing.T) {
 // TestScopes has the same IDs in several trees of one collection.
 func TestScopes(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, v := range []variant{{rep: tree.ParentReferences}, {rep: tree.ChildReferences}, {rep: tree.AncestorArray}, {rep: tree.NestedSets},
 		{rep: tree.MaterializedPath}, {rep: tree.MaterializedPath, opts: tree.Options{SegmentField: "slug"}}} {
 		t.Run(v.rep.String()+v.opts.SegmentField, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tenants := []any{"a", "b", bson.D{{Key: "org", Value: "a"}}}
 			var all []*trees
 			v.opts.IDField = "sku"
@@ -156,6 +157,7 @@ func TestBSONOptions(t *testing.T) {
 // are like them.
 func TestRootParent(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
 		for i, order := range []string{"", "pos"} {
 			if order != "" && (rep == tree.ChildReferences || rep == tree.NestedSets) {
@@ -167,7 +169,7 @@ func TestRootParent(t *testing.T) {
 			t.Run(rep.String()+order, func(t *testing.T) {
 				t.Parallel()
 				ctx := t.Context()
-				coll := mongotest.Database(t).Collection("nodes")
+				coll := row()
 				opts := tree.Options{RootParent: 0, OrderField: order}
 				tr := get(tree.New[int64, bson.M](coll, rep, &opts))(t)
 				ok(t, tr.EnsureIndexes(ctx))

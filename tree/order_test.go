@@ -69,6 +69,7 @@ func TestOrderBesideForeign(t *testing.T) {
 // with an insertion there.
 func TestOrderBesideInsert(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for rep, count := range map[tree.Representation]string{tree.ParentReferences: "", tree.AncestorArray: "n", tree.MaterializedPath: ""} {
 		{
 			for name, call := range map[string]func(ctx context.Context, tr *anyTree) error{
@@ -88,7 +89,7 @@ func TestOrderBesideInsert(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(rep, count, name), func(t *testing.T) {
 					t.Parallel()
-					coll := mongotest.Database(t).Collection("nodes")
+					coll := row()
 					tr := newAny(t, coll, rep, &tree.Options{OrderField: "o", ChildCountField: count})
 					for _, n := range [][2]any{{"P", nil}, {"X", nil}, {"K", "P"}, {"L", "P"}, {"L1", "L"}, {"L2", "L"}} {
 						plant(t, tr, bson.M{"_id": n[0]}, n[1])
@@ -253,11 +254,12 @@ func TestOrdersInNanoseconds(t *testing.T) {
 // does where siblings without an order find no room after the last one.
 func TestOrdersThatRepairMends(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for name, orders := range map[string][2]any{"fractions": {1.5, 2.5}, "no room": {int64(math.MaxInt64 / 4), nil}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
 			plant(t, tr, bson.M{"_id": "P"}, nil)
 			for i, id := range []string{"a", "b"} {
@@ -317,6 +319,7 @@ func TestOrderWithValidator(t *testing.T) {
 // Promote adds to the orders of children. Those that are no whole numbers, it refuses before it writes.
 func TestPromoteOddOrders(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for name, odd := range map[string]struct {
 		id    string
 		order any
@@ -324,7 +327,7 @@ func TestPromoteOddOrders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
 			plant(t, tr, bson.M{"_id": "P"}, nil)
 			plant(t, tr, bson.M{"_id": "x"}, "P")

@@ -235,6 +235,7 @@ func TestUnusableSegments(t *testing.T) {
 // TestMalformedPaths: the last segment of a malformed path still counts as the parent for those beside and below.
 func TestMalformedPaths(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	ctx := t.Context()
 	for name, c := range map[string]struct {
 		call func(tr *anyTree) error
@@ -249,7 +250,7 @@ func TestMalformedPaths(t *testing.T) {
 			dd("_id", "A", "path", nil, "n", int64(2), "o", 0), "A"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{OrderField: "o", ChildCountField: "n"})
 			putDocs(t, coll, dd("_id", "A", "path", nil, "n", 2, "o", 0), dd("_id", "B", "path", "A", "n", 1, "o", 131072),
 				dd("_id", "C", "path", ",A,", "n", 0, "o", 131072), dd("_id", "D", "path", "AB,", "n", 0, "o", 5))

@@ -260,6 +260,7 @@ func TestIteratorsStop(t *testing.T) {
 // Nested values end where a cycle closes, because what encodes one walks through it.
 func TestNestedValuesEnd(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, c := range []struct {
 		kind            tree.Representation
 		docs            []any
@@ -273,7 +274,7 @@ func TestNestedValuesEnd(t *testing.T) {
 	} {
 		t.Run(c.kind.String(), func(t *testing.T) {
 			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
+			coll := row()
 			tr := plain(c.kind, tree.Options{}).open(t, coll)
 			putDocs(t, coll, c.docs...)
 			var text func(all ...*tree.Node[bson.M]) string

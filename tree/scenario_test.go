@@ -38,6 +38,7 @@ func dd(pairs ...any) bson.D {
 // representation: exactly these documents, read by exactly these indexes.
 func TestBookCategories(t *testing.T) {
 	t.Parallel()
+	row := rows(t)
 	for _, c := range []struct {
 		rep     tree.Representation
 		want    []bson.D // in the order of _id
@@ -86,7 +87,7 @@ func TestBookCategories(t *testing.T) {
 	} {
 		t.Run(c.rep.String(), func(t *testing.T) {
 			t.Parallel()
-			coll := mongotest.Database(t).Collection("categories")
+			coll := row()
 			cats := get(tree.New[string, category](coll, c.rep, nil))(t)
 			ok(t, cats.EnsureIndexes(t.Context()))
 			if err := cats.EnsureIndexes(t.Context()); err != nil { // again
@@ -168,11 +169,11 @@ func TestOrganisation(t *testing.T) {
 		Name  string `bson:"name"`
 		Title string `bson:"title"`
 	}
+	row := rows(t)
 	for _, rep := range []tree.Representation{tree.AncestorArray, tree.ParentReferences} {
 		t.Run(rep.String(), func(t *testing.T) {
 			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("employees")
-			staff := get(tree.New[int, employee](coll, rep, &tree.Options{ParentField: "reportsTo", NameField: "name"}))(t)
+			staff := get(tree.New[int, employee](row(), rep, &tree.Options{ParentField: "reportsTo", NameField: "name"}))(t)
 			for _, e := range []struct {
 				employee
 				boss int
