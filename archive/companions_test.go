@@ -16,6 +16,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -246,11 +247,11 @@ func TestCompanionInArray(t *testing.T) {
 func TestManyCompanions(t *testing.T) {
 	t.Parallel()
 	j := trips(t)
-	const n = 60_000
+	const n = 6_000
 	testkit.Insert(t, j.oldTrips, d("_id", 0, "archived_at", on(9)))
 	var said []any
 	for i := range n {
-		said = append(said, d("_id", fmt.Sprintf("%0300d", i), "trip_id", 0))
+		said = append(said, d("_id", fmt.Sprintf("%03000d", i), "trip_id", 0))
 	}
 	testkit.Insert(t, j.comments, said...)
 	done(t, n)(j.Repair(t.Context(), &mongopatterns.Work{BatchSize: n, BatchBytes: 64 << 20, DryRun: true}))
@@ -288,9 +289,11 @@ func TestApartHoldsItsOwn(t *testing.T) {
 	j := trips(t)
 	for i := range 20 {
 		testkit.Insert(t, j.oldTrips, d("_id", i, "archived_at", on(9)))
+		var said []any
 		for c := range 20 {
-			testkit.Insert(t, j.comments, d("_id", 100*i+c, "trip_id", i))
+			said = append(said, d("_id", 100*i+c, "trip_id", i))
 		}
+		testkit.Insert(t, j.comments, said...)
 	}
 	held := 0
 	for _, c := range mongotest.Record(t, j.db, func() { done(t, 400)(j.Repair(t.Context(), &mongopatterns.Work{BatchSize: 20})) }).Named("update") {
@@ -333,11 +336,16 @@ func TestApartUntilARefusal(t *testing.T) {
 	}
 }
 
-// On shards an _id is that of one document a shard: a comment is compared with the one that is as it is.
 func TestCompanionsOnShards(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
 	cluster := mongotest.Sharded(t, 2)
+	t.Run("compared", func(t *testing.T) { comparedOnShards(t, cluster) })
+	t.Run("that stay", func(t *testing.T) { stayOnShards(t, cluster) })
+}
+
+// On shards an _id is that of one document a shard: a comment is compared with the one that is as it is.
+func comparedOnShards(t *testing.T, cluster *mongotest.Server) {
+	ctx := t.Context()
 	j := openTrips(t, cluster.Database(t))
 	for _, coll := range []*mongo.Collection{j.comments, j.oldComments} {
 		testkit.OK(t, cluster.Shard(ctx, coll, d("trip_id", 1), d("trip_id", 2)))
@@ -368,10 +376,8 @@ func TestCompanionsOnShards(t *testing.T) {
 }
 
 // A comment of a trip that stays can have, on another shard, the _id of one that leaves. It does not get in its way.
-func TestCompanionsThatStayOnShards(t *testing.T) {
-	t.Parallel()
+func stayOnShards(t *testing.T, cluster *mongotest.Server) {
 	ctx := t.Context()
-	cluster := mongotest.Sharded(t, 2)
 	j := openTrips(t, cluster.Database(t))
 	testkit.OK(t, cluster.Shard(ctx, j.comments, d("trip_id", 1), d("trip_id", 2)))
 	for trip := 1; trip <= 2; trip++ {
@@ -395,7 +401,8 @@ func TestCompanionsThatStayOnShards(t *testing.T) {
 func TestCompanionsModel(t *testing.T) {
 	t.Parallel()
 	j := trips(t)
-	const n, writers, rounds = 12, 3, 60
+	const n = 12
+	writers, rounds := 3, scale.Of(25, 60, 60)
 	j.store(t, n, 2)
 	var stop atomic.Bool
 	var programs, movers sync.WaitGroup
@@ -487,7 +494,8 @@ func TestCommentMeanwhile(t *testing.T) {
 			testkit.Must(j.Move(t.Context(), all, nil))
 		}
 	})
-	for i := range 30 {
+	rounds := scale.Of(10, 30, 30)
+	for i := range rounds {
 		testkit.Insert(t, j.comments, d("_id", i+1000, "trip_id", 0))
 		if result, err := j.Repair(t.Context(), nil); err != nil || result.Failed > 0 {
 			t.Errorf("%+v, %v", result, err)
@@ -497,7 +505,7 @@ func TestCommentMeanwhile(t *testing.T) {
 	movers.Wait()
 	testkit.Must(j.Repair(t.Context(), nil))
 	same(t, []string{}, testkit.Problems(t, j))
-	same(t, 33, testkit.Count(t, j.oldComments, all))
+	same(t, rounds+3, testkit.Count(t, j.oldComments, all))
 }
 
 // Helpers of packages whose documents have parts read a moved one, and its Checks find nothing on either side.

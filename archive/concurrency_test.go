@@ -18,6 +18,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -28,7 +29,8 @@ import (
 func TestModel(t *testing.T) {
 	t.Parallel()
 	a, live, archived := orders(t)
-	const n, writers, rounds = 60, 3, 120
+	const n, writers = 60, 3
+	rounds := scale.Of(60, 120, 120)
 	var docs []any
 	for i := range n {
 		docs = append(docs, d("_id", i, "at", on(i%20), "v", 0, "all", bson.A{}))
