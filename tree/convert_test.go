@@ -20,7 +20,7 @@ import (
 
 func TestConvert(t *testing.T) {
 	t.Parallel()
-	nodes := forest(30)
+	nodes := forest(20)
 	all := variants()
 	pairs := [][2]int{}
 	for from := range 5 { // every representation to two others
@@ -58,11 +58,11 @@ func TestConvert(t *testing.T) {
 			get(b.Load(ctx, check.entries(nodes), b.AsRoot(), nil))(t)
 			b = check.open(t, coll)
 			var done []int64
-			got, err := tree.Convert(ctx, a, b, &mongopatterns.Work{BatchSize: 15, Progress: func(r mongopatterns.Result) { done = append(done, r.Examined) }})
+			got, err := tree.Convert(ctx, a, b, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) { done = append(done, r.Examined) }})
 			if err != nil {
 				t.Fatalf("in place: %+v, %v", got, err)
 			}
-			wrong(t, !slices.Equal(done, []int64{15, 30}), "progress %v", done)
+			wrong(t, !slices.Equal(done, []int64{10, 20}), "progress %v", done)
 			healthy(t, b)
 			check.compare(t, b, modelOf(nodes))
 			healthy(t, a) // kept
