@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "approx", Writes: approxRows, Reads: approxReads(), Writings: approxWritings, Steps: approxSteps})
+	add(Pattern{Package: "approx", Writes: approxRows, Reads: approxReads(), Writings: approxWritings, Steps: approxSteps, Role: approxRole})
 }
 
 // views are counters; one has 100.
@@ -128,4 +128,25 @@ func approxSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) e
 			t.Errorf("%d of %d", got, n)
 		}
 	}
+}
+
+var approxRole = &Role{Open: approxPlayer, Writes: []string{"count_%"}}
+
+func approxPlayer(s *Side) (*Player, error) {
+	c, err := approx.New[any](s.Main, &approx.Options{CountField: s.name("count"), Every: 2, Existing: true})
+	return opened(&Player{
+		Step: func(ctx context.Context, ids []any, n int) error { return c.Add(ctx, ids[n%Shared], 1) },
+		Oracle: func(ctx context.Context, ids []any) error {
+			if err := c.Close(ctx); err != nil {
+				return err
+			}
+			return each(ids, func(i int, id any) error {
+				n, err := c.Get(ctx, id)
+				if err != nil {
+					return err
+				}
+				return same(n, len(roundsOf(i)))
+			})
+		},
+	}, c, err)
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "archive", Writes: archiveRows, Reads: archiveReads(), Steps: archiveSteps})
+	add(Pattern{Package: "archive", Writes: archiveRows, Reads: archiveReads(), Steps: archiveSteps, Role: archiveRole})
 }
 
 func newInvoices(s *Scene) *archive.Archive {
@@ -158,4 +159,50 @@ func archiveSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) 
 			t.Errorf("payments: %v live and %v archived of %d", l, o, n)
 		}
 	}
+}
+
+var archiveRole = &Role{Open: archivePlayer, Last: true, Rules: []Rule{
+	{With: []string{"tree"}, Result: WorksIf, Why: "only documents without children are moved", Fact: "orphan"},
+	{With: []string{"outlier", "relation", "split", "subset", "versioning"}, Result: WorksIf,
+		Why: "the other collection of the pattern is one of the Companions", Fact: "while a document is archived: "},
+}}
+
+func archivePlayer(s *Side) (*Player, error) {
+	old := s.coll("archive")
+	opts := &archive.Options{MarkField: s.name("archived")}
+	if s.Met && s.Other != nil {
+		for _, p := range s.Other.Parts {
+			opts.Companions = append(opts.Companions, archive.Companion{Live: p.Coll, Archived: s.DB.Collection(p.Coll.Name() + "_old_" + s.Tag), Field: p.Field})
+		}
+	}
+	a, err := archive.New(s.Main, old, opts)
+	return opened(&Player{
+		// The other pattern's Check must find nothing while a document is away.
+		Step: func(ctx context.Context, ids []any, n int) error {
+			if s.Met && s.Other != nil && s.Other.Leaf {
+				n = Shared - 1
+			}
+			id := testkit.D("_id", ids[n%Shared])
+			if result, err := a.Move(ctx, id, nil); err != nil || result.Done != 1 {
+				return fmt.Errorf("archive.Move: %+v: %w", result, err)
+			}
+			if s.Other != nil {
+				if err := s.Other.Check(ctx, s.Met); err != nil {
+					return fmt.Errorf("while a document is archived: %w", err)
+				}
+			}
+			result, err := a.Restore(ctx, id, nil)
+			if err == nil && result.Done != 1 {
+				err = fmt.Errorf("archive.Restore: %+v", result)
+			}
+			return err
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			n, err := old.CountDocuments(ctx, bson.D{})
+			if err != nil {
+				return err
+			}
+			return same(n, 0)
+		},
+	}, a, err)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "attribute", Writes: attributeRows, Reads: attributeReads(), Steps: attributeSteps})
+	add(Pattern{Package: "attribute", Writes: attributeRows, Reads: attributeReads(), Steps: attributeSteps, Role: attributeRole})
 }
 
 type attributes = attribute.Attributes[int, int]
@@ -126,4 +126,25 @@ func attributeSteps(t *testing.T, db *mongo.Database) (func(context.Context, int
 			t.Errorf("%d entries after %d", len(all), n)
 		}
 	}
+}
+
+var attributeRole = &Role{Open: attributePlayer, Writes: []string{"attributes_%"}}
+
+func attributePlayer(s *Side) (*Player, error) {
+	a, err := attribute.New[any, int](s.Main, &attribute.Options{ArrayField: s.name("attributes")})
+	key := func(n int) attribute.Key { return attribute.Named(fmt.Sprint("k", n%2)) }
+	return opened(&Player{
+		Step: func(ctx context.Context, ids []any, n int) error { return a.Set(ctx, ids[n%Shared], key(n), n) },
+		Oracle: func(ctx context.Context, ids []any) error {
+			return each(ids, func(i int, id any) error {
+				all := roundsOf(i)
+				last := all[len(all)-1]
+				v, err := a.Get(ctx, id, key(last))
+				if err != nil {
+					return err
+				}
+				return same(v, last)
+			})
+		},
+	}, a, err)
 }

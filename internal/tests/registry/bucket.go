@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "bucket", Writes: bucketRows, Reads: bucketReads(), Writings: bucketWritings, Steps: bucketSteps})
+	add(Pattern{Package: "bucket", Writes: bucketRows, Reads: bucketReads(), Writings: bucketWritings, Steps: bucketSteps, Role: bucketRole})
 }
 
 type sensors = bucket.Buckets[string, reading]
@@ -121,4 +121,15 @@ func bucketSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) e
 		testkit.Healthy(t, b)
 		inOrder(t, collected(t, b.Range(t.Context(), "A", time.Time{}, time.Time{}), number), n)
 	}
+}
+
+var bucketRole = &Role{Open: bucketPlayer, Writes: []string{"series_%", "start_%", "measurements_%", "n_%", "sum_%"}, Rules: []Rule{apartFrom("bucket", "prealloc", "series")}}
+
+func bucketPlayer(s *Side) (*Player, error) {
+	b, err := bucket.New[string, reading](s.Main, timeseries.Every(time.Hour), &bucket.Options{SeriesField: s.name("series"), StartField: s.name("start"),
+		ArrayField: s.name("measurements"), CountField: s.name("n"), Values: []timeseries.Value{{Field: "id", Sum: s.name("sum")}}})
+	put := func(ctx context.Context, n int) error {
+		return testkit.ErrorOf(b.Append(ctx, "A", reading{n, hourly(n), n}))
+	}
+	return opened(readings(s, put, b.Range), b, err)
 }

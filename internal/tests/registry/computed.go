@@ -16,7 +16,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "computed", Writes: computedRows, Reads: computedReads(), Writings: computedWritings, Steps: computedSteps})
+	add(Pattern{Package: "computed", Writes: computedRows, Reads: computedReads(), Writings: computedWritings, Steps: computedSteps, Role: computedRole})
 }
 
 type totals = computed.Computed[int, string, bson.D]
@@ -200,4 +200,25 @@ func computedSteps(t *testing.T, db *mongo.Database) (func(context.Context, int)
 			t.Errorf("%v of %d", film, n)
 		}
 	}
+}
+
+var computedRole = &Role{Open: computedPlayer, Writes: []string{"total_%", "computed_%"}}
+
+func computedPlayer(s *Side) (*Player, error) {
+	sources := s.coll("sources")
+	field := s.name("total")
+	c, err := computed.New[int, any, bson.D](sources, s.Main, computed.Rule{KeyField: "of",
+		Pipeline: mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$of", field, testkit.D("$sum", "$n")))}, Empty: testkit.D(field, 0)},
+		&computed.Options{StateField: s.name("computed")})
+	return opened(&Player{
+		Adopt: func(ctx context.Context, _ []any) error { return testkit.ErrorOf(c.Adopt(ctx, nil)) },
+		Step: func(ctx context.Context, ids []any, n int) error {
+			return c.Change(ctx, []int{n}, func(ctx context.Context) error {
+				return testkit.ErrorOf(sources.InsertOne(ctx, testkit.D("_id", n, "of", ids[n%Shared], "n", n)))
+			})
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			return each(ids, func(i int, id any) error { return s.has(ctx, id, field, sum(roundsOf(i))) })
+		},
+	}, c, err)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "extref", Writes: extrefRows, Reads: extrefReads(), Writings: extrefWritings, Steps: extrefSteps})
+	add(Pattern{Package: "extref", Writes: extrefRows, Reads: extrefReads(), Writings: extrefWritings, Steps: extrefSteps, Role: extrefRole})
 }
 
 type customers = extref.Source[int, bson.D]
@@ -266,4 +266,32 @@ func extrefSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) e
 			testkit.Healthy(t, r)
 		}
 	}
+}
+
+var extrefRole = &Role{Open: extrefPlayer, Writes: []string{"customer_%"}}
+
+func extrefPlayer(s *Side) (*Player, error) {
+	customers := s.coll("customers")
+	path := s.name("customer")
+	r, err := extref.New[int, bson.D](customers, []extref.Target{{Collection: s.Main, Path: path, Fields: []extref.Field{{Path: "name"}}, Name: "copy"}}, nil)
+	return opened(&Player{
+		Adopt: func(ctx context.Context, ids []any) error {
+			if err := testkit.ErrorOf(customers.InsertOne(ctx, testkit.D("_id", 1, "name", -1))); err != nil {
+				return err
+			}
+			return each(ids, func(_ int, id any) error {
+				copied, err := r.Fetch(ctx, "copy", 1)
+				if err != nil {
+					return err
+				}
+				return s.set(ctx, id, path, copied)
+			})
+		},
+		Step: func(ctx context.Context, _ []any, n int) error {
+			return testkit.ErrorOf(r.Update(ctx, 1, testkit.D("$set", testkit.D("name", n))))
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			return each(ids, func(_ int, id any) error { return s.has(ctx, id, path+".name", Rounds-1) })
+		},
+	}, r, err)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "outlier", Writes: outlierRows, Reads: outlierReads(), Writings: outlierWritings, Steps: outlierSteps})
+	add(Pattern{Package: "outlier", Writes: outlierRows, Reads: outlierReads(), Writings: outlierWritings, Steps: outlierSteps, Role: outlierRole})
 }
 
 type buyers = outlier.Lists[int, string]
@@ -118,4 +118,26 @@ func outlierSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) 
 		inOrder(t, testkit.Collect(t, l.All(t.Context(), 1)), n)
 		testkit.Equal(t, int64(n), testkit.Must(l.Total(t.Context(), 1)))
 	}
+}
+
+var outlierRole = &Role{Open: outlierPlayer, Writes: []string{"list_%", "list_%_overflow", "list_%_outside", "list_%_moved"}}
+
+func outlierPlayer(s *Side) (*Player, error) {
+	more := s.coll("more")
+	l, err := outlier.New[any, int](s.Main, more, &outlier.Options{ArrayField: s.name("list"), ParentField: "of", Set: true, MaxCount: 2})
+	return opened(&Player{
+		Parts: []Part{{more, "of"}},
+		Step: func(ctx context.Context, ids []any, n int) error {
+			return testkit.ErrorOf(l.Add(ctx, ids[n%Shared], n))
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			return each(ids, func(i int, id any) error {
+				have, err := numbersOf(l.All(ctx, id), func(n int) int { return n })
+				if err != nil {
+					return err
+				}
+				return same(have, roundsOf(i))
+			})
+		},
+	}, l, err)
 }

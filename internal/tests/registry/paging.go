@@ -12,7 +12,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/paging"
 )
 
-func init() { add(Pattern{Package: "paging", Reads: pagingReads(), Steps: pagingSteps}) }
+func init() {
+	add(Pattern{Package: "paging", Reads: pagingReads(), Steps: pagingSteps, Role: pagingRole})
+}
 
 func pagingReads() (out []Row) {
 	for kind, opts := range map[string]*paging.Options{"": nil, "/by its Equality": {Equality: []string{"author"}}} {
@@ -77,4 +79,35 @@ func pagingSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) e
 		return nil
 	}
 	return step, func(*testing.T, int) {}
+}
+
+var pagingRole = &Role{Open: pagingPlayer}
+
+func pagingPlayer(s *Side) (*Player, error) {
+	rank := s.name("rank")
+	p, err := paging.New[bson.D](s.Main, bson.D{{Key: rank, Value: 1}}, nil)
+	walk := func(ctx context.Context) error {
+		want, err := s.Main.CountDocuments(ctx, bson.D{})
+		if err != nil {
+			return err
+		}
+		var have int64
+		for after := ""; ; {
+			page, err := p.Page(ctx, nil, paging.Request{Size: 2, After: after})
+			if err != nil {
+				return err
+			}
+			have += int64(len(page.Items))
+			if after = page.Next; after == "" {
+				return same(have, want)
+			}
+		}
+	}
+	return opened(&Player{
+		Adopt: func(ctx context.Context, ids []any) error {
+			return each(ids, func(i int, id any) error { return s.set(ctx, id, rank, -i) })
+		},
+		Step:   func(ctx context.Context, _ []any, _ int) error { return walk(ctx) },
+		Oracle: func(ctx context.Context, _ []any) error { return walk(ctx) },
+	}, p, err)
 }

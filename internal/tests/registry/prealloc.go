@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "prealloc", Writes: preallocRows, Reads: preallocReads(), Writings: preallocWritings, Steps: preallocSteps})
+	add(Pattern{Package: "prealloc", Writes: preallocRows, Reads: preallocReads(), Writings: preallocWritings, Steps: preallocSteps, Role: preallocRole})
 }
 
 type grids = prealloc.Grids[string, string]
@@ -111,4 +112,37 @@ func preallocSteps(t *testing.T, db *mongo.Database) (func(context.Context, int)
 			}
 		}
 	}
+}
+
+var preallocRole = &Role{Open: preallocPlayer, Writes: []string{"cells_%"}, Rules: []Rule{apartFrom("prealloc", "series")}}
+
+func preallocPlayer(s *Side) (*Player, error) {
+	g, err := prealloc.New[any, int](s.Main, &prealloc.Options{CellsField: s.name("cells")})
+	grid := func(n int) string { return fmt.Sprint(s.name("grid"), n%Shared) }
+	return opened(&Player{
+		Own: testkit.D(s.name("cells"), testkit.D("$exists", true)),
+		Seed: func(ctx context.Context) error {
+			for i := range Shared {
+				if err := g.Insert(ctx, grid(i), nil, prealloc.Row("A", Rounds)...); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Step: func(ctx context.Context, _ []any, n int) error {
+			return g.Claim(ctx, grid(n), n, prealloc.At("A", fmt.Sprint(n+1)))
+		},
+		Oracle: func(ctx context.Context, _ []any) error {
+			for i := range Shared {
+				counts, err := g.Counts(ctx, grid(i))
+				if err != nil {
+					return err
+				}
+				if err := same(counts[0].Claimed, len(roundsOf(i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}, g, err)
 }

@@ -3,7 +3,7 @@
 // entries, so that a new guarantee is tested with every pattern, and a new pattern in every campaign.
 //
 // A pattern is a file <package>.go that adds a [Pattern]. A new method with I/O is a row in the file of its pattern.
-// TestEveryCall fails until it has one.
+// TestEveryCall fails until it has one, and TestPatterns until a new pattern says what it does beside the others.
 package registry
 
 import (
@@ -36,6 +36,9 @@ type Pattern struct {
 	// an unknown outcome, and by another process, it may be made again with the same number, as docs/failures.md says. verify
 	// gets how many steps were acknowledged. The patterns share a database.
 	Steps func(t *testing.T, db *mongo.Database) (step func(ctx context.Context, n int) error, verify func(t *testing.T, steps int))
+	// Role is how it writes beside another pattern to the documents of one collection, and NoRole why it cannot.
+	Role   *Role
+	NoRole string
 }
 
 var patterns []Pattern

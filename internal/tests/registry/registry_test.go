@@ -61,6 +61,9 @@ func TestPatterns(t *testing.T) {
 		if p.Steps == nil && len(p.Writes) > 0 && p.Package != "mongopatterns" {
 			t.Errorf("%s writes, and has no steps", p.Package)
 		}
+		if (p.Role == nil) == (p.NoRole == "") {
+			t.Errorf("%s has no role beside the other patterns and no reason, or both", p.Package)
+		}
 		for _, r := range slices.Concat(p.Writes, p.Reads) {
 			if r.Package() != p.Package {
 				t.Errorf("%s is a row of %s", r.Name, p.Package)

@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "relation", Writes: relationRows, Reads: relationReads(), Writings: relationWritings, Steps: relationSteps})
+	add(Pattern{Package: "relation", Writes: relationRows, Reads: relationReads(), Writings: relationWritings, Steps: relationSteps, Role: relationRole})
 }
 
 type tasks = relation.Relation[string, int, bson.D]
@@ -185,4 +185,29 @@ func relationSteps(t *testing.T, db *mongo.Database) (func(context.Context, int)
 			t.Errorf("%d and %d of %d", len(ann.Items), len(bob.Items), n)
 		}
 	}
+}
+
+var relationRole = &Role{Open: relationPlayer, Writes: []string{"tasks_%"}}
+
+func relationPlayer(s *Side) (*Player, error) {
+	tasks := s.coll("tasks")
+	r, err := relation.New[any, int, bson.M](s.Main, tasks, &relation.Options{ChildrenField: s.name("tasks"), OwnerField: "owner"})
+	return opened(&Player{
+		Parts: []Part{{tasks, "owner"}},
+		Step: func(ctx context.Context, ids []any, n int) error {
+			if _, err := r.Insert(ctx, ids[(n+1)%Shared], bson.M{"_id": n}); err != nil {
+				return err
+			}
+			return r.Transfer(ctx, n, ids[n%Shared])
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			return each(ids, func(i int, id any) error {
+				children, err := r.Children(ctx, id, nil)
+				if err != nil {
+					return err
+				}
+				return same(len(children.Items), len(roundsOf(i)))
+			})
+		},
+	}, r, err)
 }

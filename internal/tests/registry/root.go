@@ -7,7 +7,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-func init() { add(Pattern{Package: "mongopatterns", Writes: rootRows}) }
+func init() {
+	add(Pattern{Package: "mongopatterns", Writes: rootRows, NoRole: "it stores nothing of its own"})
+}
 
 var rootRows = []Row{
 	{"mongopatterns.Transact", func(s *Scene) Call {

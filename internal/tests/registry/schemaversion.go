@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "schemaversion", Writes: schemaversionRows, Reads: schemaversionReads(), Steps: schemaversionSteps})
+	add(Pattern{Package: "schemaversion", Writes: schemaversionRows, Reads: schemaversionReads(), Steps: schemaversionSteps, Role: schemaversionRole})
 }
 
 type contacts = schemaversion.Collection[bson.D]
@@ -87,4 +88,36 @@ func schemaversionSteps(t *testing.T, db *mongo.Database) (func(context.Context,
 			t.Errorf("%v of %d", got, n)
 		}
 	}
+}
+
+var schemaversionRole = &Role{Open: schemaversionPlayer, Writes: []string{"seen_%"}}
+
+func schemaversionPlayer(s *Side) (*Player, error) {
+	up := s.name("up")
+	v, err := schemaversion.New[bson.M](s.Main, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
+		return append(doc, bson.E{Key: up, Value: 1}), nil
+	}}}, &schemaversion.Options{VersionField: s.name("version"), Leases: s.coll("leases")})
+	return opened(&Player{
+		Step: func(ctx context.Context, ids []any, n int) error {
+			if n == Rounds/2 {
+				if result, err := v.Migrate(ctx, v.Newest(), nil); err != nil || result.Failed > 0 {
+					return fmt.Errorf("schemaversion.Migrate: %+v: %w", result, err)
+				}
+			}
+			return v.Update(ctx, ids[n%Shared], bson.M{"$set": bson.M{s.name("seen"): n}})
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			// A revision that is current again has the version that it had.
+			if _, err := v.Migrate(ctx, v.Newest(), nil); err != nil {
+				return err
+			}
+			return each(ids, func(i int, id any) error {
+				if err := s.has(ctx, id, up, 1); err != nil {
+					return err
+				}
+				all := roundsOf(i)
+				return s.has(ctx, id, s.name("seen"), all[len(all)-1])
+			})
+		},
+	}, v, err)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "series", Writes: seriesRows, Reads: seriesReads(), Writings: seriesWritings, Steps: seriesSteps})
+	add(Pattern{Package: "series", Writes: seriesRows, Reads: seriesReads(), Writings: seriesWritings, Steps: seriesSteps, Role: seriesRole})
 }
 
 type events = series.Series[string, reading]
@@ -150,4 +150,13 @@ func seriesSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) e
 		testkit.Healthy(t, s)
 		inOrder(t, collected(t, s.Range(t.Context(), "A", time.Time{}, time.Time{}), number), n)
 	}
+}
+
+var seriesRole = &Role{Open: seriesPlayer, Writes: []string{"series_%", "start_%", "end_%", "n_%", "bytes_%", "blocks_%", "revision_%", "mark_%"}, Rules: []Rule{apartFrom("series")}}
+
+func seriesPlayer(s *Side) (*Player, error) {
+	c, err := series.New[string, reading](s.Main, timeseries.Every(time.Hour), &series.Options{SeriesField: s.name("series"), StartField: s.name("start"),
+		EndField: s.name("end"), CountField: s.name("n"), BytesField: s.name("bytes"), BlocksField: s.name("blocks"), RevisionField: s.name("revision"), MarkField: s.name("mark")})
+	put := func(ctx context.Context, n int) error { return c.Append(ctx, "A", reading{n, hourly(n), n}) }
+	return opened(readings(s, put, c.Range), c, err)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "slots", Writes: slotsRows, Reads: slotsReads(), Writings: slotsWritings, Steps: slotsSteps})
+	add(Pattern{Package: "slots", Writes: slotsRows, Reads: slotsReads(), Writings: slotsWritings, Steps: slotsSteps, Role: slotsRole})
 }
 
 type minutes = slots.Slots[string, int]
@@ -110,4 +110,22 @@ func slotsSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) er
 		testkit.Healthy(t, s)
 		inOrder(t, collected(t, s.Range(t.Context(), "A", time.Time{}, time.Time{}), func(v slots.Slot[int]) int { return v.Value }), n)
 	}
+}
+
+var slotsRole = &Role{Open: slotsPlayer, Writes: []string{"series_%", "start_%", "data_%"}, Rules: []Rule{{With: []string{"bucket", "prealloc", "series", "slots"}, Result: Refused,
+	Why: "the unique index of slots on series and start takes all documents without both for the same", Fact: "E11000"}}}
+
+func slotsPlayer(s *Side) (*Player, error) {
+	c, err := slots.New[string, int](s.Main, timeseries.Every(time.Hour), &slots.Options{SeriesField: s.name("series"), StartField: s.name("start"), DataField: s.name("data")})
+	put := func(ctx context.Context, n int) error { return c.Set(ctx, "A", hourly(n), n) }
+	return opened(&Player{
+		Own:  testkit.D(s.name("start"), testkit.D("$exists", true)),
+		Seed: func(ctx context.Context) error { return first(ctx, put) },
+		Step: func(ctx context.Context, _ []any, n int) error { return later(ctx, n, put) },
+		Oracle: func(ctx context.Context, _ []any) error {
+			return allMeasured(func(from, to time.Time) ([]int, error) {
+				return numbersOf(c.Range(ctx, "A", from, to), func(v slots.Slot[int]) int { return v.Value })
+			})
+		},
+	}, c, err)
 }

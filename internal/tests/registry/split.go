@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "split", Writes: splitRows, Reads: splitReads(), Steps: splitSteps})
+	add(Pattern{Package: "split", Writes: splitRows, Reads: splitReads(), Steps: splitSteps, Role: splitRole})
 }
 
 type movies = split.Split[int, bson.D, bson.D]
@@ -99,4 +99,36 @@ func splitSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) er
 			t.Errorf("%v and %v of %d", h, c, n)
 		}
 	}
+}
+
+var splitRole = &Role{Open: splitPlayer, Writes: []string{"title_%", "plot_%"}}
+
+func splitPlayer(s *Side) (*Player, error) {
+	cold := s.coll("cold")
+	title, plot := s.name("title"), s.name("plot")
+	v, err := split.New[any, bson.M, bson.M](s.Main, cold, &split.Options{ColdFields: []string{plot}, IDField: "of"})
+	return opened(&Player{
+		Parts: []Part{{cold, "of"}},
+		Adopt: func(ctx context.Context, ids []any) error {
+			err := each(ids, func(_ int, id any) error { return s.set(ctx, id, plot, -1) })
+			if err == nil {
+				err = testkit.ErrorOf(v.Adopt(ctx, nil))
+			}
+			return err
+		},
+		Step: func(ctx context.Context, ids []any, n int) error {
+			return v.Update(ctx, ids[n%Shared], testkit.D("$set", testkit.D(title, n)), testkit.D("$set", testkit.D(plot, n)))
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			return each(ids, func(i int, id any) error {
+				all := roundsOf(i)
+				hot, details, err := v.Get(ctx, id)
+				if err != nil {
+					return err
+				}
+				last := all[len(all)-1]
+				return same([]any{hot[title], details[plot]}, []any{last, last})
+			})
+		},
+	}, v, err)
 }

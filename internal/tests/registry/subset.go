@@ -16,7 +16,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "subset", Writes: subsetRows, Reads: subsetReads(), Writings: subsetWritings, Steps: subsetSteps})
+	add(Pattern{Package: "subset", Writes: subsetRows, Reads: subsetReads(), Writings: subsetWritings, Steps: subsetSteps, Role: subsetRole})
 }
 
 type reviews = subset.Subset[int, bson.D]
@@ -132,4 +132,27 @@ func subsetSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) e
 			t.Errorf("changed %v of %d", got, n)
 		}
 	}
+}
+
+var subsetRole = &Role{Open: subsetPlayer, Writes: []string{"best_%", "items_%"}}
+
+func subsetPlayer(s *Side) (*Player, error) {
+	items := s.coll("items")
+	v, err := subset.New[any, bson.M](s.Main, items, &subset.Options{ParentField: "of", ArrayField: s.name("best"), CountField: s.name("items"), N: 2})
+	return opened(&Player{
+		Parts: []Part{{items, "of"}},
+		Step: func(ctx context.Context, ids []any, n int) error {
+			return testkit.ErrorOf(v.Insert(ctx, ids[n%Shared], bson.M{"_id": n}))
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			return each(ids, func(i int, id any) error {
+				all, err := numbersOf(v.All(ctx, id), func(m bson.M) int { return int(m["_id"].(int32)) })
+				if err != nil {
+					return err
+				}
+				slices.Sort(all)
+				return same(all, roundsOf(i))
+			})
+		},
+	}, v, err)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "tree", Writes: treeRows(), Reads: treeReads(), Writings: treeWritings, Steps: treeSteps})
+	add(Pattern{Package: "tree", Writes: treeRows(), Reads: treeReads(), Writings: treeWritings, Steps: treeSteps, Role: treeRole})
 }
 
 type (
@@ -325,4 +325,38 @@ func treeSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) err
 			t.Errorf("%d below the root of %d", got, n)
 		}
 	}
+}
+
+var treeRole = &Role{Open: treePlayer, Writes: []string{"parent_%", "ancestors_%"}}
+
+func treePlayer(s *Side) (*Player, error) {
+	parent := s.name("parent")
+	c, err := tree.New[any, bson.M](s.Main, tree.AncestorArray, &tree.Options{ParentField: parent, AncestorsField: s.name("ancestors"), LockCollection: s.name("locks")})
+	return opened(&Player{
+		Adopt: func(ctx context.Context, ids []any) error {
+			_, err := s.Main.UpdateMany(ctx, bson.D{}, testkit.D("$set", testkit.D(parent, nil)))
+			if err == nil {
+				err = testkit.ErrorOf(c.Adopt(ctx, nil))
+			}
+			return err
+		},
+		Leaf: true,
+		// The last document goes under the first, and back, and in the end below the second.
+		Step: func(ctx context.Context, ids []any, n int) error {
+			if n%2 == 0 {
+				return c.Move(ctx, ids[2], c.Under(ids[0]))
+			}
+			return c.Move(ctx, ids[2], c.Under(ids[1]))
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			if err := s.has(ctx, ids[2], parent, ids[1]); err != nil {
+				return err
+			}
+			n, err := c.CountDescendants(ctx, ids[1], 0)
+			if err != nil {
+				return err
+			}
+			return same(n, 1)
+		},
+	}, c, err)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func init() {
-	add(Pattern{Package: "versioning", Writes: versioningRows, Reads: versioningReads(), Writings: versioningWritings, Steps: versioningSteps})
+	add(Pattern{Package: "versioning", Writes: versioningRows, Reads: versioningReads(), Writings: versioningWritings, Steps: versioningSteps, Role: versioningRole})
 }
 
 type policy struct {
@@ -224,4 +224,67 @@ func versioningSteps(t *testing.T, db *mongo.Database) (func(context.Context, in
 			t.Errorf("no revisions up to %d of %d", number, n+1)
 		}
 	}
+}
+
+var versioningRole = &Role{Open: versioningPlayer, Writes: []string{"revision_%", "change_%", "edited_%"}, Rules: []Rule{
+	{With: []string{"paging"}, Result: Works},
+	{With: []string{"schemaversion"}, Result: WorksIf,
+		Why: "fields that Update sets are in Options.Ignored of versioning, and Migrate runs after Undo and Restore", Fact: "oracle"},
+	{With: []string{"polymorphic"}, Result: WorksIf,
+		Why: "documents are changed by operators, and the kind is not in Options.Ignored: Restore brings it back with its fields"},
+	{With: []string{"bucket", "prealloc", "series", "slots"}, Result: WorksIf,
+		Why: "all fields of the pattern are in Options.Ignored of versioning: Undo and Restore are for your own fields alone", Fact: "oracle"},
+	{Result: WorksIf,
+		Why: "the fields that the other pattern writes are in Options.Ignored of versioning: Undo and Restore take them back otherwise"},
+}}
+
+func versioningPlayer(s *Side) (*Player, error) {
+	rows := s.coll("revisions")
+	field := s.name("edited")
+	opts := &versioning.Options{RevisionField: s.name("revision"), ChangeField: s.name("change"), DocumentIDField: "of"}
+	if s.Met {
+		opts.Ignored = s.Foreign
+	}
+	c, err := versioning.New[any, bson.M](s.Main, rows, opts)
+	return opened(&Player{
+		Parts: []Part{{rows, "of"}},
+		Reads: true,
+		Adopt: func(ctx context.Context, _ []any) error { return testkit.ErrorOf(c.Adopt(ctx, nil, nil)) },
+		Step: func(ctx context.Context, ids []any, n int) error {
+			return testkit.ErrorOf(c.Edit(ctx, ids[n%Shared], func(m *bson.M) error {
+				(*m)[field] = n
+				return s.Between(ctx)
+			}, versioning.Change{}))
+		},
+		// What the other pattern wrote after the newest revision counts as a change of it, unless it is ignored.
+		Back: func(ctx context.Context, ids []any) error {
+			return each(ids, func(_ int, id any) error {
+				newest, err := c.Get(ctx, id)
+				if err == nil {
+					_, err = c.Undo(ctx, id, newest.Number, versioning.Change{})
+				}
+				if err == nil {
+					_, err = c.Restore(ctx, id, 1, versioning.Change{})
+				}
+				return err
+			})
+		},
+		Oracle: func(ctx context.Context, ids []any) error {
+			return each(ids, func(i int, id any) error {
+				var have []any
+				for r, err := range c.Revisions(ctx, id) {
+					if err != nil {
+						return err
+					}
+					if v, ok := r.Document[field]; ok {
+						have = append(have, v)
+					}
+				}
+				want := roundsOf(i)
+				slices.Reverse(want)
+				// Undo left the change before the last, and Restore none.
+				return same(have, append([]int{want[1]}, want...))
+			})
+		},
+	}, c, err)
 }
