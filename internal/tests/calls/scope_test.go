@@ -194,7 +194,7 @@ func returned(cmd mongotest.Command) (docs []bson.Raw) {
 
 // A call in a scope does what it does without one, beside documents of another tenant that refer to the same IDs.
 func TestCallsBesideAnotherTenant(t *testing.T) {
-	inTurn(t, third(rowsInScopes()), 2, func(t *testing.T, dbs []*mongo.Database, row registry.Row) {
+	inTurn(t, registry.Every(scale.Of(6, 1, 1), rowsInScopes()), 2, func(t *testing.T, dbs []*mongo.Database, row registry.Row) {
 		beside(t, row, dbs[0], dbs[1], nil)
 	})
 }

@@ -56,15 +56,11 @@ func TestSettings(t *testing.T) {
 		}}
 	}
 	for name, set := range cases {
-		for _, r := range rows {
-			if !scale.Third(r.Name) {
-				continue
-			}
-			t.Run(name+"/"+strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) {
-				t.Parallel()
-				o := options.Client()
-				set(o)
-				db := mongotest.Database(t, o)
+		o := options.Client()
+		set(o)
+		t.Run(name, func(t *testing.T) {
+			inTurn(t, third(rows), 1, func(t *testing.T, dbs []*mongo.Database, r registry.Row) {
+				db := dbs[0]
 				c := r.Start(&registry.Scene{T: t, DB: db})
 				doneNothing(t, db, c)
 				commented(t, r, mongotest.Record(t, db, func() {
@@ -75,8 +71,8 @@ func TestSettings(t *testing.T) {
 					testkit.OK(t, c.Settle(t.Context()))
 				}
 				testkit.Healthy(t, c.Check...)
-			})
-		}
+			}, o)
+		})
 	}
 }
 
