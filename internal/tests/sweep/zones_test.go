@@ -87,6 +87,7 @@ func pairedCalls(s *registry.Scene) []paired {
 // Two collections that are cut and placed each for itself commit half of such calls over two shards. In the zones of
 // docs/scaling.md, into which the config server's balancer moves their chunks, all calls commit on one.
 func TestZones(t *testing.T) {
+	t.Parallel()
 	cluster := cluster(t)
 	if len(cluster.Shards()) == 0 {
 		t.Skip("the zones of MONGODB_URI are not ours")
