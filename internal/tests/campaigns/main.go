@@ -94,6 +94,7 @@ func all() ([]campaign, error) {
 		campaign{"tables/rows", tests + "calls", `^TestCallsOnAnotherTenant$|^TestDefaultCollations$`},
 		campaign{"tables/types", tests + "calls", `^TestOddValueRead$|^TestValueForAnArray$`},
 		campaign{"tables/values", tests + "calls", `^TestValuesAreLiteral$|^TestTooLargeADocument$`},
+		campaign{"tables/versions", tests + "stored", `^TestRolling$`},
 		campaign{"exactlyonce", tests + "exactlyonce", `^TestExactlyOnce$`},
 		campaign{"classifier", "./advise", `^TestClassifier$`},
 		campaign{"labels", tests + "labels", `^TestAdvice$`},
