@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -103,7 +104,7 @@ func (w *world) shard(cluster *mongotest.Server) (stop func()) {
 	round(1)
 	ended := make(chan int)
 	go func() {
-		for to := 0; ctx.Err() == nil; to = 1 - to {
+		for to := 0; w.await(ctx, scale.Of(20, 0, 0)); to = 1 - to {
 			round(to)
 		}
 		ended <- moves
@@ -112,6 +113,25 @@ func (w *world) shard(cluster *mongotest.Server) (stop func()) {
 		cancel()
 		w.t.Logf("%d moves of chunks", <-ended)
 	}
+}
+
+// await returns true when clients have done n more operations, so that a small run moves chunks beside all of them but not
+// all the time, and false when ctx has ended.
+func (w *world) await(ctx context.Context, n int) bool {
+	done := func() (sum int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, n := range w.did {
+			sum += n
+		}
+		return sum
+	}
+	for begun := done(); ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		if done() >= begun+n {
+			return true
+		}
+	}
+	return false
 }
 
 // middle is the shard key of a document in the middle of a collection, and the end of all keys.
