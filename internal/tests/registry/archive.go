@@ -30,9 +30,7 @@ func withPayments(s *Scene) *archive.Archive {
 	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{Scope: s.Scope, TimeField: "paid",
 		Companions: []archive.Companion{{Live: s.Coll("payments"), Archived: s.Coll("payments_old"), Field: "invoice"}}}))
 	s.OK(a.EnsureIndexes(s.Context()))
-	for id := range 12 {
-		s.Insert("payments", testkit.D("_id", id, "invoice", id/2))
-	}
+	s.InsertEach("payments", 12, func(id int) bson.D { return testkit.D("_id", id, "invoice", id/2) })
 	return a
 }
 
@@ -53,9 +51,7 @@ func apart(s *Scene) *archive.Archive {
 // paid are six invoices, paid at nine, ten and so on.
 func paid(s *Scene) *archive.Archive {
 	a := newInvoices(s)
-	for id := range 6 {
-		s.Insert("invoices", testkit.D("_id", id, "paid", at(60*id), "total", id))
-	}
+	s.InsertEach("invoices", 6, func(id int) bson.D { return testkit.D("_id", id, "paid", at(60*id), "total", id) })
 	return a
 }
 

@@ -34,9 +34,7 @@ func releases(s *Scene) *attributes {
 func columns(s *Scene) *attributes {
 	a := testkit.Must(attribute.New[int, int](s.Coll("films"), &attribute.Options{Scope: s.Scope}))
 	s.OK(a.EnsureIndexes(s.Context()))
-	for id := range 3 {
-		s.Insert("films", bson.D{{Key: "_id", Value: id}, {Key: "release_US", Value: 1977}})
-	}
+	s.InsertEach("films", 3, func(id int) bson.D { return bson.D{{Key: "_id", Value: id}, {Key: "release_US", Value: 1977}} })
 	return a
 }
 

@@ -43,9 +43,7 @@ func ordered(s *Scene, target extref.Target, opts *extref.Options) *customers {
 		customer := testkit.D("_id", id, "name", name, "city", "Here", "version", int64(1))
 		s.Insert("customers", customer)
 		copied := testkit.Must(r.Copy("orders.customer", customer))
-		for n := range 3 - 2*id {
-			s.Insert("orders", testkit.D("_id", 10*id+n, "customer", copied))
-		}
+		s.InsertEach("orders", 3-2*id, func(n int) bson.D { return testkit.D("_id", 10*id+n, "customer", copied) })
 	}
 	return r
 }
@@ -166,9 +164,7 @@ var extrefRows = []Row{
 	{"extref.Source.Adopt", func(s *Scene) Call {
 		r := newCustomers(s, extref.Target{}, nil)
 		s.Insert("customers", testkit.D("_id", 0, "name", "Ann", "city", "Here"), testkit.D("_id", 1, "name", "Bob", "city", "There"))
-		for id := range 3 {
-			s.Insert("orders", testkit.D("_id", id, "customer", testkit.D("_id", id%2)))
-		}
+		s.InsertEach("orders", 3, func(id int) bson.D { return testkit.D("_id", id, "customer", testkit.D("_id", id%2)) })
 		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Adopt(ctx, "orders.customer", small) }, Counts: "orders", Check: []mongopatterns.Checker{r}}
 	}},
 	{"extref.Source.Repair", func(s *Scene) Call {
@@ -198,9 +194,9 @@ func extrefWritings(s *Scene) []Writing {
 	for e := range Entities {
 		d := testkit.D("_id", e, "n", 0, "version", int64(1), "all", bson.A{})
 		s.Insert("customers", d)
-		for i := range 3 {
-			s.Insert("orders", testkit.D("_id", 10*i+e, "customer", testkit.Must(x.Copy("orders.customer", d))))
-		}
+		s.InsertEach("orders", 3, func(i int) bson.D {
+			return testkit.D("_id", 10*i+e, "customer", testkit.Must(x.Copy("orders.customer", d)))
+		})
 	}
 	orders := Keyed{s.Coll("orders"), testkit.D("_id", 1)}
 	return []Writing{{"extref.Update", append(sharders(x), orders), func(ctx context.Context, e, n int) error {

@@ -63,9 +63,7 @@ var outlierRows = []Row{
 	{"outlier.Lists.Adopt", func(s *Scene) Call {
 		l := testkit.Must(outlier.New[int, string](s.Coll("books"), s.Coll("books_overflow"), &outlier.Options{MaxCount: 2, OverflowMaxCount: 2, Scope: s.Scope}))
 		s.OK(l.EnsureIndexes(s.Context()))
-		for id := range 3 {
-			s.Insert("books", testkit.D("_id", id, "items", bson.A{"Ann", "Bob", "Cid", "Dan", "Eve"}))
-		}
+		s.InsertEach("books", 3, func(id int) bson.D { return testkit.D("_id", id, "items", bson.A{"Ann", "Bob", "Cid", "Dan", "Eve"}) })
 		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return l.Adopt(ctx, small) }, Counts: "books", Check: []mongopatterns.Checker{l}}
 	}},
 	{"outlier.Lists.Repair", func(s *Scene) Call {

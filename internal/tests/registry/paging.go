@@ -23,9 +23,7 @@ func pagingReads() (out []Row) {
 			filter = testkit.D("author", "Ann")
 		}
 		out = append(out, reads("paging.Pager", kind, func(s *Scene) *paging.Pager[bson.D] {
-			for id := range 6 {
-				s.Insert("articles", testkit.D("_id", id, "author", []string{"Ann", "Bob"}[id%2], "at", -id))
-			}
+			s.InsertEach("articles", 6, func(id int) bson.D { return testkit.D("_id", id, "author", []string{"Ann", "Bob"}[id%2], "at", -id) })
 			own := paging.Options{Scope: s.Scope}
 			if opts != nil {
 				own.Equality = opts.Equality

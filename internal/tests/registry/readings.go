@@ -5,6 +5,8 @@ import (
 	"iter"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
@@ -35,9 +37,9 @@ func eachSeries(ids ...int) iter.Seq2[string, reading] {
 
 // measurements are four that are not adopted.
 func measurements(s *Scene) {
-	for id := range 4 {
-		s.Insert("plain", testkit.D("_id", id, "series", fmt.Sprint(id), "id", id, "timestamp", at(id), "temperature", id))
-	}
+	s.InsertEach("plain", 4, func(id int) bson.D {
+		return testkit.D("_id", id, "series", fmt.Sprint(id), "id", id, "timestamp", at(id), "temperature", id)
+	})
 }
 
 // from and to are the bounds of a day of measurements.

@@ -249,6 +249,16 @@ func (s *Scene) Insert(coll string, docs ...any) {
 	testkit.InsertAll(s.T, s.Coll(coll), docs)
 }
 
+// InsertEach inserts n documents at once.
+func (s *Scene) InsertEach(coll string, n int, doc func(i int) bson.D) {
+	s.Helper()
+	var docs []any
+	for i := range n {
+		docs = append(docs, doc(i))
+	}
+	s.Insert(coll, docs...)
+}
+
 func (s *Scene) scoped(doc any) any {
 	d, ok := doc.(bson.D)
 	if s.Scope == nil || !ok {

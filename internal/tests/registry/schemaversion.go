@@ -27,9 +27,7 @@ func old(s *Scene, opts *schemaversion.Options) *contacts {
 	v := testkit.Must(schemaversion.New[bson.D](s.Coll("contacts"), []schemaversion.Step{{
 		Up: func(d bson.D) (bson.D, error) { return append(d, bson.E{Key: "up", Value: 1}), nil },
 	}}, opts))
-	for id := range 3 {
-		s.Insert("contacts", testkit.D("_id", id, "name", "Anakin"))
-	}
+	s.InsertEach("contacts", 3, func(id int) bson.D { return testkit.D("_id", id, "name", "Anakin") })
 	return v
 }
 

@@ -33,9 +33,7 @@ func filmed(s *Scene) *movies {
 
 func whole(s *Scene) *movies {
 	m := newMovies(s)
-	for id := range 3 {
-		s.Insert("movies", testkit.D("_id", id, "title", "Dumbo", "plot", "an elephant", "votes", id))
-	}
+	s.InsertEach("movies", 3, func(id int) bson.D { return testkit.D("_id", id, "title", "Dumbo", "plot", "an elephant", "votes", id) })
 	return m
 }
 

@@ -62,13 +62,13 @@ func forest(s *Scene, rep tree.Representation, opts tree.Options) *categories {
 
 // plain are nodes that know their parents only.
 func plain(s *Scene) {
-	for _, n := range parents {
-		parent := any(n[1])
-		if n[1] == "" {
+	s.InsertEach("nodes", len(parents), func(i int) bson.D {
+		parent := any(parents[i][1])
+		if parent == "" {
 			parent = nil
 		}
-		s.Insert("nodes", testkit.D("_id", n[0], "parent", parent))
-	}
+		return testkit.D("_id", parents[i][0], "parent", parent)
+	})
 }
 
 // locks has a counter that each try raises.
