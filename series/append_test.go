@@ -1,6 +1,7 @@
 package series_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -187,47 +188,56 @@ func TestRepeatedBatches(t *testing.T) {
 func TestRollOver(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{MaxCount: 160})
-	for _, e := range seconds(1000) {
+	s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{MaxCount: 48})
+	for _, e := range seconds(300) {
 		if err := s.Append(t.Context(), "s", e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, over := testkit.Count(t, coll, bson.D{}), testkit.Count(t, coll, bson.D{{Key: "count", Value: bson.D{{Key: "$gt", Value: 170}}}}); n < 6 || n > 7 || over > 0 {
+	if n, over := testkit.Count(t, coll, bson.D{}), testkit.Count(t, coll, bson.D{{Key: "count", Value: bson.D{{Key: "$gt", Value: 51}}}}); n < 6 || n > 7 || over > 0 {
 		t.Errorf("%d documents, %d too full", n, over)
 	}
-	if got := testkit.Collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 1000 || !slices.Equal(got, seconds(1000)) {
+	if got := testkit.Collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})); !slices.Equal(got, seconds(300)) {
 		t.Errorf("%d measurements", len(got))
 	}
 	testkit.Healthy(t, s)
 }
 
-// wide are measurements of a thousand fields each. A document takes some 4190 of them.
-func wide(t *testing.T, rows int) []bson.Raw {
+// fullOfWide is how many wide measurements fill a document: no other row has the same texts, so each counts with its bytes.
+const fullOfWide = (4 << 20) / (40 * (1 + 8 + 8000/8))
+
+// wide are measurements of forty texts of 8,000 bytes each.
+func wide(t *testing.T, rows int) (out []bson.Raw) {
 	t.Helper()
 	m := bson.D{{Key: "timestamp", Value: day}}
-	for i := range 1000 {
-		m = append(m, bson.E{Key: fmt.Sprint("f", i), Value: int32(7)})
+	for i := range 40 {
+		m = append(m, bson.E{Key: fmt.Sprint("f", i), Value: "??" + strings.Repeat("x", 7993)})
 	}
-	return slices.Repeat([]bson.Raw{testkit.Raw(t, m)}, rows)
+	raw := testkit.Raw(t, m)
+	for row := range rows {
+		out = append(out, bytes.ReplaceAll(raw, []byte("??"), []byte{byte('A' + row/26), byte('a' + row%26)}))
+	}
+	return out
 }
 
-// Measurements of many fields that hardly change take few bytes packed, and a document of them has no more values than
-// memory can hold.
+// Measurements that hardly change take few bytes packed, and a document of them has no more values than memory can hold.
 func TestWideMeasurements(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	s := open[string, bson.Raw](t, coll, timeseries.Days(nil), nil)
-	const rows = 5000
-	appendMany(t, s, "s", wide(t, rows)...)
-	_, err := s.Compact(t.Context(), nil)
+	const rows = fullOfWide * 5 / 4
+	result, err := s.AppendMany(t.Context(), timeseries.Of("s", wide(t, rows)...), &mongopatterns.Work{BatchSize: 10})
+	if err != nil || result.Done != rows {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	_, err = s.Compact(t.Context(), nil)
 	testkit.OK(t, err)
 	testkit.Healthy(t, s)
 	counts := map[int64]int32{}
 	for _, doc := range testkit.Stored[bson.Raw](t, coll) {
 		counts[doc.Lookup("_id", "n").AsInt64()] = doc.Lookup("count").Int32()
 	}
-	if len(counts) != 2 || counts[0]+counts[1] != rows {
+	if len(counts) != 2 || counts[0]+counts[1] != rows || counts[0] > fullOfWide+10 {
 		t.Errorf("%v", counts)
 	}
 }
@@ -237,15 +247,15 @@ func TestRoomOfAnother(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	o := &series.Options{MaxCount: 1 << 20, MaxBytes: 8 << 20}
-	appendMany(t, open[string, bson.Raw](t, coll, timeseries.Days(nil), o), "s", wide(t, 4000)...)
+	appendMany(t, open[string, bson.Raw](t, coll, timeseries.Days(nil), o), "s", wide(t, fullOfWide*19/20)...)
 	s := open[string, bson.Raw](t, coll, timeseries.Days(nil), o)
 	appendMany(t, s, "s", testkit.Raw(t, bson.D{{Key: "timestamp", Value: day}}))
-	const rows = 600 // more than the document may hold beyond its limit
-	result, err := s.AppendMany(t.Context(), timeseries.Of("s", wide(t, rows)...), &mongopatterns.Work{BatchSize: 100})
+	const rows = fullOfWide / 7 // more than the document may hold beyond its limit
+	result, err := s.AppendMany(t.Context(), timeseries.Of("s", wide(t, rows)...), &mongopatterns.Work{BatchSize: 2})
 	if err != nil || result.Done != rows {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if n := testkit.Count(t, coll, bson.D{{Key: "count", Value: bson.D{{Key: "$gt", Value: 4190 * 17 / 16}}}}); n > 0 {
+	if n := testkit.Count(t, coll, bson.D{{Key: "count", Value: bson.D{{Key: "$gt", Value: fullOfWide * 17 / 16}}}}); n > 0 {
 		t.Error(testkit.Stored[bson.Raw](t, coll)[0].Lookup("count"))
 	}
 	testkit.Healthy(t, s)

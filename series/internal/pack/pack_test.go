@@ -322,3 +322,18 @@ func BenchmarkPack(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/43200, "ns/row")
 	})
 }
+
+// What a table holds are its times and values, and of each value that a dictionary has once, its bytes by eighths and some more.
+func TestHolds(t *testing.T) {
+	text := func(s string) bson.RawValue { return bson.RawValue{Type: bson.TypeString, Value: []byte(s)} }
+	var all pack.Table
+	for i, s := range []string{"0123456789abcdef", "0123456789abcdef", "01234567"} {
+		all.Times = append(all.Times, int64(i))
+		all.Set("n", bson.RawValue{Type: bson.TypeInt32, Value: make([]byte, 4)})
+		all.Set("s", text(s))
+	}
+	all.Set("v", bson.RawValue{Type: bson.TypeDouble, Value: make([]byte, 8)}) // the last row alone
+	if got, want := all.Holds(), 3+3+3+1+(8+2)+(8+1); got != want {
+		t.Errorf("%d, want %d", got, want)
+	}
+}
