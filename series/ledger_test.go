@@ -98,7 +98,7 @@ func TestAdoptBesideInserts(t *testing.T) {
 	src := db.Collection("src")
 	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	var writers sync.WaitGroup
-	const each = 600
+	const each = 200
 	for w := range 2 {
 		writers.Go(func() {
 			for i := range each {
@@ -115,7 +115,7 @@ func TestAdoptBesideInserts(t *testing.T) {
 			running = false
 		default:
 		}
-		if result, err := s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 50}); err != nil || result.Failed+result.Remaining > 0 {
+		if result, err := s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 20}); err != nil || result.Failed+result.Remaining > 0 {
 			t.Fatalf("%+v, %v", result, err)
 		}
 	}
@@ -277,7 +277,7 @@ func TestLedgerSplits(t *testing.T) {
 	db := mongotest.Database(t)
 	src, ledger := db.Collection("src"), db.Collection("c.adopt")
 	s := open[string, event](t, db.Collection("c"), timeseries.Days(nil), nil)
-	const all = 12_000
+	const all = 4000
 	order := rand.New(rand.NewPCG(1, 1)).Perm(all)
 	check := func(n int) {
 		t.Helper()
@@ -294,7 +294,7 @@ func TestLedgerSplits(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, step := range []int{9000, 20, 1, 2979} {
+	for _, step := range []int{3000, 20, 1, 979} {
 		var docs []bson.D
 		for _, i := range order[n : n+step] {
 			id := bson.NewObjectIDFromTimestamp(day.Add(time.Duration(i) * time.Second))
@@ -306,7 +306,7 @@ func TestLedgerSplits(t *testing.T) {
 		n += step
 		check(n)
 	}
-	if got := len(testkit.Find[bson.Raw](t, ledger, bson.D{})); got < 15 || got > 40 {
+	if got := len(testkit.Find[bson.Raw](t, ledger, bson.D{})); got < 5 || got > 14 {
 		t.Errorf("%d intervals", got)
 	}
 	adopted(t, s, all)
@@ -330,7 +330,7 @@ func TestAdoptsAtOnce(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	src := db.Collection("src")
-	const all = 4000
+	const all = 1500
 	var docs []bson.D
 	for i := range all {
 		docs = append(docs, plainDoc(rand.Int64(), i))
@@ -341,7 +341,7 @@ func TestAdoptsAtOnce(t *testing.T) {
 		wg.Go(func() {
 			s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 			for {
-				result, err := s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 200})
+				result, err := s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 75})
 				if err == nil && result.Failed == 0 {
 					return
 				}

@@ -177,7 +177,7 @@ func TestTypedByHand(t *testing.T) {
 	}
 	for p, path := range paths {
 		for i, v := range typed {
-			if every := scale.Of(4, 1, 1); (p+i)%every != 0 {
+			if every := scale.Of(8, 1, 1); (p+i)%every != 0 {
 				continue // another path has this value
 			}
 			restore()

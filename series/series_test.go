@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
@@ -153,7 +154,7 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 		}
 		return e
 	}
-	for step := range 150 {
+	for step := range scale.Of(60, 150, 600) {
 		key := []string{"x", "y"}[random.IntN(2)]
 		m := models[key]
 		switch n := random.IntN(20); {

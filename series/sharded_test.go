@@ -14,10 +14,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// On shards, with default options, appends find their shard, alone and in a transaction.
 func TestSharded(t *testing.T) {
 	t.Parallel()
 	cluster := mongotest.Sharded(t, 2)
+	t.Run("append", func(t *testing.T) { appendSharded(t, cluster) })
+	t.Run("adopt", func(t *testing.T) { adoptSharded(t, cluster) })
+}
+
+// On shards, with default options, appends find their shard, alone and in a transaction.
+func appendSharded(t *testing.T, cluster *mongotest.Server) {
 	coll := cluster.Database(t).Collection("c")
 	o := &series.Options{BatchField: "batches", MaxCount: 100, Values: values}
 	s := open[string, event](t, coll, timeseries.Every(time.Hour), o)
