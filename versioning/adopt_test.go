@@ -387,16 +387,16 @@ func TestAdoptHistoryOfLargeRows(t *testing.T) {
 	insert := func(id string, size int) {
 		testkit.Insert(t, b.rows, bson.D{{Key: "_id", Value: id}, {Key: "of", Value: id}, {Key: "version", Value: 1}, {Key: "n", Value: strings.Repeat("x", size)}, {Key: "saved", Value: month(1)}})
 	}
-	for id, size := range map[string]int{"large": 9 << 20, "largest": 16_760_000, "edited": 9 << 20, "deleted": 9 << 20, "twice": 9 << 20, "small": 10} {
+	for id, size := range map[string]int{"largest": 16_760_000, "edited": 9 << 20, "deleted": 9 << 20, "twice": 9 << 20, "small": 10} {
 		insert(id, size)
 	}
 	testkit.Insert(t, b.rows, bson.D{{Key: "_id", Value: "first"}, {Key: "policy_id", Value: "twice"}, {Key: "revision", Value: 1}, {Key: "change", Value: bson.D{{Key: "at", Value: month(1)}}},
 		{Key: "document", Value: bson.D{{Key: "_id", Value: "twice"}}}})
-	if r, err := b.d.AdoptRevisions(ctx, b.read, &mongopatterns.Work{DryRun: true}); err != nil || r.Done != 6 {
+	if r, err := b.d.AdoptRevisions(ctx, b.read, &mongopatterns.Work{DryRun: true}); err != nil || r.Done != 5 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	r, err := b.d.AdoptRevisions(ctx, b.meanwhile(ctx), nil)
-	if err != nil || r.Done != 3 || r.Remaining != 1 || r.Skipped != 1 || r.Failed != 1 || r.Failures[0].ID.StringValue() != "twice" {
+	if err != nil || r.Done != 2 || r.Remaining != 1 || r.Skipped != 1 || r.Failed != 1 || r.Failures[0].ID.StringValue() != "twice" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err := b.d.AdoptRevisions(ctx, b.read, nil); err != nil || r.Done != 1 || r.Remaining != 0 || r.Failed != 1 {
@@ -479,6 +479,9 @@ func TestAdoptOfTheLargest(t *testing.T) {
 		result, err := d.Adopt(ctx, known, nil)
 		if err != nil || result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 2 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %+v, %v", name, result, err)
+		}
+		if known != nil { // once is enough
+			continue
 		}
 		testkit.Healthy(t, d)
 		r := must[versioning.Revision[bson.D]](t)(d.Get(ctx, 1))

@@ -37,6 +37,18 @@ func TestCheckAndRepair(t *testing.T) {
 			}
 		}
 	}
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 3})
+	for _, id := range []string{"0", "a", "z"} { // the others stay well
+		r := get(t)(d.Insert(t.Context(), counter{ID: id, Note: "some text that makes a delta smaller"}, by("", "", month(0))))
+		for i := range 5 {
+			r.Document.N++
+			r = get(t)(d.Save(t.Context(), r, by("", "", month(i+1))))
+		}
+	}
+	testkit.OK(t, d.Delete(t.Context(), "z", 6, nobody))
+	testkit.Healthy(t, d)
+	current, revisions := testkit.Stored[bson.D](t, db.Collection("current")), testkit.Stored[bson.D](t, db.Collection("revisions"))
 	for name, test := range map[string]struct {
 		damage    damage
 		want      []string
@@ -73,21 +85,11 @@ func TestCheckAndRepair(t *testing.T) {
 		}, []string{"4: duplicate"}, 1, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := mongotest.Database(t)
 			ctx := t.Context()
-			d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 3})
-			for _, id := range []string{"0", "a", "z"} { // the others stay well
-				r := get(t)(d.Insert(ctx, counter{ID: id, Note: "some text that makes a delta smaller"}, by("", "", month(0))))
-				for i := range 5 {
-					r.Document.N++
-					r = get(t)(d.Save(ctx, r, by("", "", month(i+1))))
-				}
-			}
-			if err := d.Delete(ctx, "z", 6, nobody); err != nil {
-				t.Fatal(err)
-			}
-			testkit.Healthy(t, d)
+			testkit.Empty(t, db)
+			testkit.InsertAll(t, db.Collection("current"), current)
+			testkit.InsertAll(t, db.Collection("revisions"), revisions)
+			testkit.OK(t, d.EnsureIndexes(ctx))
 			test.damage(t, db.Collection("current"), db.Collection("revisions"))
 			if diff := cmp.Diff(test.want, found(t, d)); diff != "" {
 				t.Fatalf("check (-want +got):\n%s", diff)

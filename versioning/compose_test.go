@@ -54,6 +54,7 @@ func TestWritesOfOtherPatterns(t *testing.T) {
 		return bson.D{{Key: "stars", Value: n}, {Key: "text", Value: fmt.Sprint("old ", n)}, {Key: "by", Value: n}}
 	}
 	pushed := bson.A{bson.D{{Key: "stars", Value: 5}, {Key: "text", Value: "new"}, {Key: "by", Value: 7}}, old(1)}
+	db := mongotest.Database(t)
 	for name, opts := range map[string]*versioning.Options{
 		"ignored":     {Ignored: []string{"reviews", "count", "version", "stats", "promoted", "label", "seen"}},
 		"not ignored": nil,
@@ -74,9 +75,8 @@ func TestWritesOfOtherPatterns(t *testing.T) {
 					bson.A{old(1), bson.D{{Key: "stars", Value: 2}, {Key: "text", Value: "edited"}, {Key: "by", Value: 2}}}, 1},
 			} {
 				t.Run(name+"/"+how+"/"+test.what, func(t *testing.T) {
-					t.Parallel()
-					db := mongotest.Database(t)
 					ctx := t.Context()
+					testkit.Empty(t, db)
 					d := helper[string, product](t, db, opts)
 					if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "name", Value: "Mail"}, {Key: "seen", Value: 1},
 						{Key: "reviews", Value: bson.A{old(1), old(2)}}, {Key: "count", Value: 2}, {Key: "version", Value: 4}, {Key: "promoted", Value: true},

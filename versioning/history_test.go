@@ -144,7 +144,7 @@ func TestPlansOfTheHistory(t *testing.T) {
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 4})
-	for i := range 30 {
+	for i := range 10 {
 		r := get(t)(d.Insert(ctx, counter{ID: fmt.Sprint(i), Note: "some text that makes a delta smaller"}, by("", "", month(0))))
 		for n := range 9 {
 			r.Document.N++

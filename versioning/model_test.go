@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
@@ -99,7 +100,8 @@ func TestModel(t *testing.T) {
 			}
 			models := map[string]*model{"a": {kept: 1}, "b": {kept: 1}}
 			clock := start
-			for step := range 120 {
+			steps := scale.Of(40, 120, 300)
+			for step := range steps {
 				d := helpers[r.IntN(len(helpers))]
 				id := []string{"a", "b"}[r.IntN(2)]
 				m := models[id]
@@ -136,7 +138,7 @@ func TestModel(t *testing.T) {
 					if back, err = d.Restore(ctx, id, int64(n), change); err == nil && back.Number > int64(len(m.all)) {
 						m.all = append(m.all, past{clock, change.Author, false, m.all[n-1].state})
 					}
-				case op == 11 && step > 40 && r.IntN(3) == 0:
+				case op == 11 && step > steps/3 && r.IntN(3) == 0:
 					keep := 1 + r.IntN(12)
 					if _, err = d.Prune(ctx, versioning.Retention{Keep: keep}, of(id)); err == nil {
 						older := len(m.all)

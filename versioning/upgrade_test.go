@@ -262,6 +262,7 @@ func testByHand[S schemaversion.Set](t *testing.T) {
 		"version 1": doc("_id", "a", "a", 1, "c", 2, "in", doc("y", 2, "x", 1), "seen", 5),
 		"version 2": doc("_id", "a", "b", 1, "c", 2, "in", doc("y", 2, "x", 1), "seen", 5, "schema_version", 2),
 	}
+	db := mongotest.Database(t)
 	for version, before := range stored {
 		for name, save := range map[string]func(d *versioning.History[string, T], p *versioning.History[string, P]) error{
 			"Save": func(d *versioning.History[string, T], _ *versioning.History[string, P]) error {
@@ -301,8 +302,7 @@ func testByHand[S schemaversion.Set](t *testing.T) {
 			},
 		} {
 			t.Run(version+", "+name, func(t *testing.T) {
-				t.Parallel()
-				db := mongotest.Database(t)
+				testkit.Empty(t, db)
 				opts := &versioning.Options{Ignored: []string{"seen"}}
 				d := helper[string, T](t, db, opts)
 				testkit.Insert(t, db.Collection("current"), before)
@@ -324,8 +324,7 @@ func testByHand[S schemaversion.Set](t *testing.T) {
 		}
 	}
 	t.Run("refused", func(t *testing.T) {
-		t.Parallel()
-		db := mongotest.Database(t)
+		testkit.Empty(t, db)
 		d, p := helper[string, T](t, db, nil), helper[string, P](t, db, nil)
 		testkit.Insert(t, db.Collection("current"), doc("_id", "a", "b", 1, "schema_version", 9))
 		_, err := d.Save(ctx, versioning.Revision[T]{Number: 1, Document: T{V: body}}, nobody)
