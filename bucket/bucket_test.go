@@ -314,10 +314,15 @@ func TestLatest(t *testing.T) {
 	diff(t, []string{"find", "find", "find", "commitTransaction"}, cmds.Names())
 }
 
-// On shards appends and the latest measurement are right, alone and in a transaction.
 func TestSharded(t *testing.T) {
 	t.Parallel()
 	cluster := mongotest.Sharded(t, 2)
+	t.Run("append", func(t *testing.T) { appendSharded(t, cluster) })
+	t.Run("archive", func(t *testing.T) { archiveOfEqualIDs(t, cluster) })
+}
+
+// On shards appends and the latest measurement are right, alone and in a transaction.
+func appendSharded(t *testing.T, cluster *mongotest.Server) {
 	coll := cluster.Database(t).Collection("c")
 	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), full())
 	must(t, cluster.Shard(t.Context(), coll, b.ShardKey()[coll.Name()], bson.D{{Key: "series", Value: "m"}, {Key: "start", Value: bson.MinKey{}}}))
@@ -338,9 +343,7 @@ func TestSharded(t *testing.T) {
 }
 
 // On shards two buckets can have one _id. Archive moves only the one whose window has ended, or both.
-func TestArchiveOfEqualIDs(t *testing.T) {
-	t.Parallel()
-	cluster := mongotest.Sharded(t, 2)
+func archiveOfEqualIDs(t *testing.T, cluster *mongotest.Server) {
 	db := cluster.Database(t)
 	coll, archived := db.Collection("c"), db.Collection("archive")
 	b := newBuckets[string, reading](t, coll, timeseries.Every(time.Hour), nil)

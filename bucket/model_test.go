@@ -278,8 +278,7 @@ func TestConcurrentWriters(t *testing.T) {
 					o.IDField = ""
 				}
 				one := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
-				const writers = 16
-				each := scale.Of(25, 100, 1000)
+				writers, each := scale.Of(8, 16, 16), scale.Of(25, 100, 1000)
 				var wait sync.WaitGroup
 				for w := range writers {
 					b := one
