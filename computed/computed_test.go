@@ -457,6 +457,9 @@ func TestDepartures(t *testing.T) {
 	var places, flights, all []any
 	stateOf, want := map[string]string{}, map[string]int{}
 	for _, a := range testkit.Must(data.Airports()) {
+		if a.State > "GA" {
+			continue // some are enough
+		}
 		stateOf[a.IATA] = a.State
 		places = append(places, bson.M{"_id": a.IATA, "state": a.State})
 		if _, ok := want[a.State]; !ok {
@@ -464,7 +467,7 @@ func TestDepartures(t *testing.T) {
 			all = append(all, bson.M{"_id": a.State})
 		}
 	}
-	rows := testkit.Must(data.Routes())
+	rows := slices.DeleteFunc(testkit.Must(data.Routes()), func(r data.Route) bool { return stateOf[r.Origin] == "" })
 	for i, r := range rows {
 		flights = append(flights, bson.M{"_id": i, "origin": r.Origin, "flights": r.Flights})
 		want[stateOf[r.Origin]] += r.Flights

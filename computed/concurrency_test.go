@@ -60,7 +60,7 @@ func TestConcurrent(t *testing.T) {
 		for w := range 3 {
 			writers.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(w), 7))
-				for range 15 {
+				for range 8 {
 					id := random.IntN(15)
 					write := set(db, id, bson.M{"film": string("ABC"[random.IntN(3)]), "viewers": random.IntN(100), "theatre": fmt.Sprint(random.IntN(4)), "deleted": random.IntN(4) == 0})
 					if random.IntN(5) == 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -146,7 +147,7 @@ func TestSumsAgainstModel(t *testing.T) {
 				check(t, err)
 			}
 			model := map[int]bson.M{}
-			for step := range 60 {
+			for step := range scale.Of(30, 60, 300) {
 				var ids []int
 				var models []mongo.WriteModel
 				for range 1 + random.IntN(2) {
