@@ -29,7 +29,7 @@ func TestAdoptBesideOldCodeThatPushes(t *testing.T) {
 	db := mongotest.Database(t)
 	s := newSubset[int, bson.D](t, db, &subset.Options{N: 3})
 	parents, items := db.Collection("parents"), db.Collection("items")
-	const n, writers = 60, 4
+	const n, writers = 30, 4
 	var docs []any
 	for i := range n {
 		docs = append(docs, d("_id", i, "items", bson.A{d("_id", fmt.Sprint("first ", i))}))
@@ -50,7 +50,7 @@ func TestAdoptBesideOldCodeThatPushes(t *testing.T) {
 		})
 	}
 	defer ended.Store(true)
-	for pushed.Load() < 100*writers && !t.Failed() {
+	for pushed.Load() < 40*writers && !t.Failed() {
 		time.Sleep(time.Millisecond)
 	}
 	last := int64(0)
@@ -592,7 +592,7 @@ func TestNothingIsDroppedThatIsStoredNowhereElse(t *testing.T) {
 			}
 			note()
 			everything := known
-			for range 40 {
+			for range scale.Of(25, 40, 200) {
 				p, id := random.IntN(3), any(random.IntN(300))
 				if keys := stored(t, items); len(keys) > 0 && random.IntN(2) == 0 {
 					one := keys[random.IntN(len(keys))]

@@ -137,7 +137,7 @@ func TestConcurrentOperations(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
 			const writers, parents, n = 8, 3, 5
-			each := scale.Of(12, 25, 200)
+			each := scale.Of(8, 25, 200)
 			o := ranked(n)
 			change(o)
 			s := newSubset[int, review](t, db, o)

@@ -268,7 +268,7 @@ func TestSumsAgainstModel(t *testing.T) {
 				return d("_id", id, "parent", random.IntN(2), "v", pool[random.IntN(len(pool))], "rank", random.IntN(3), "off", random.IntN(4) == 0)
 			}
 			parent := func(item bson.D) int { return item[1].Value.(int) }
-			for step := range scale.Of(30, 60, 300) {
+			for step := range scale.Of(20, 60, 300) {
 				keys := slices.Sorted(maps.Keys(model))
 				if n := random.IntN(6); n == 0 || len(keys) < 2 {
 					next++
