@@ -93,7 +93,7 @@ func TestExtractBesideOldCode(t *testing.T) {
 			t.Parallel()
 			db, r := people(t, opts)
 			coll := db.Collection("people", options.Collection())
-			const parents, rounds = 4, 60
+			const parents, rounds = 4, 30
 			for p := range parents {
 				testkit.Insert(t, coll, bson.M{"_id": fmt.Sprint("p", p), "tasks": bson.A{bson.M{"_id": 1000*p + 999}}})
 			}
