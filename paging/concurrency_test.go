@@ -27,7 +27,7 @@ func TestWalksWhileTheListChanges(t *testing.T) {
 		Stays bool `bson:"stays"`
 	}
 	values := []any{nil, 1, 1.5, int64(2), "a", "b", bson.DateTime(5), true}
-	const n = 40
+	const n = 24
 	var stay []doc
 	for i := range n {
 		stay = append(stay, doc{i * 1000, values[i*7%len(values)], true})

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
@@ -196,6 +197,9 @@ func TestJump(t *testing.T) {
 			for from := int64(1); from < 10; from++ {
 				position := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: from, Size: 5})).Position
 				for to := max(1, from-4); to <= from+4; to++ {
+					if !scale.Turn(int(to), 3) {
+						continue // each distance has some
+					}
 					var page *paging.Page[row]
 					commands := mongotest.Record(t, db, func() {
 						page = testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{From: position, Number: to, Size: 5}))
