@@ -80,7 +80,7 @@ func TestHotOutlier(t *testing.T) {
 			if want := map[bool]int{false: 48, true: 3 * 48}[isSet]; cmds.RoundTrips() != want {
 				t.Errorf("%d round trips, want %d", cmds.RoundTrips(), want)
 			}
-			each := scale.Of(15, 30, 300)
+			each := scale.Of(8, 30, 300)
 			write(100_000, 8, each)
 			items := testkit.Collect(t, lists.All(t.Context(), 1))
 			last := map[int]int{}

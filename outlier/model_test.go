@@ -47,7 +47,7 @@ func TestModel(t *testing.T) {
 			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: bson.A{-1, -2}}})
 			model := []int{}
 			element := func() int { return random.IntN(12) }
-			for step := range scale.Of(40, 60, 300) {
+			for step := range scale.Of(25, 60, 300) {
 				var said, want any
 				var err error
 				x, kind := element(), random.IntN(10)

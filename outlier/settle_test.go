@@ -319,7 +319,7 @@ func TestWriteBackModel(t *testing.T) {
 				m.must[x] = true
 			}
 			m.copies = append(m.copies, held{doc: w.before, whole: true})
-			for range scale.Of(60, 80, 200) {
+			for range scale.Of(40, 80, 200) {
 				m.step(t, seed%2 == 1)
 			}
 			m.settled(t)
