@@ -164,7 +164,7 @@ func TestAdoptBesideOldCode(t *testing.T) {
 	db := mongotest.Database(t)
 	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 5, OverflowMaxCount: 4})
 	parents, extras := db.Collection("parents"), db.Collection("extras")
-	const split, writers, rounds = 4, 2, 60
+	const split, writers, rounds = 4, 2, 30
 	for id := range split {
 		insert(t, parents, bson.D{{Key: "_id", Value: id}, {Key: "items", Value: ints(0, 12)}})
 	}
