@@ -86,10 +86,12 @@ func sessions(t *testing.T, test func(t *testing.T, ctx context.Context, p *prox
 			done := test(t, ctx, p, coll)
 			p.Break(nil)
 			// The session can be used again, at once, and ends what was left open. The call's own ends that behind it.
+			ctx, cancel := freed(ctx)
+			defer cancel()
 			if err := txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
 				t.Error(err)
 			}
-			ctx, cancel := freed(t.Context())
+			ctx, cancel = freed(t.Context())
 			defer cancel()
 			if err := inc(ctx, coll, "a"); err != nil {
 				t.Errorf("locked: %v", err)
