@@ -856,8 +856,8 @@ func (m *maker) alone(times int) {
 	m.send(times, bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: m.list + "._id", Value: bson.NewObjectID()}}}})
 }
 
-// references adds documents with many references each, to children of their own or to
-// any. In a small run their _ids are texts, of which fewer take 2 KiB.
+// references adds documents with many references each, to children of their own or to any. The rule asks for 2 KiB of
+// references in a document. In a small run the _ids are long texts, so that few of them are enough.
 func (m *maker) references(own bool) {
 	id := scale.Of(
 		func() any { return fmt.Sprintf("%060d", len(m.out.sources)) },
