@@ -89,6 +89,7 @@ func TestFewRights(t *testing.T) {
 			opts := options.Client().SetHosts(p.Options().Hosts).SetAppName(t.Name())
 			client := server.As(t, cmp.Or(test.user, "writer"), opts.SetMonitor(&event.CommandMonitor{
 				Started: func(_ context.Context, e *event.CommandStartedEvent) { commands <- e.CommandName }}))
+			testkit.OK(t, client.Ping(patient(t), nil)) // a busy machine takes long to log in, which the deadline is not about
 			const block = 600 * time.Millisecond
 			testkit.OK(t, server.Root.Database("admin").RunCommand(t.Context(), bson.D{{Key: "configureFailPoint", Value: "failCommand"},
 				{Key: "mode", Value: bson.D{{Key: "times", Value: 1}}}, {Key: "data", Value: bson.D{{Key: "failCommands", Value: bson.A{"insert"}},
