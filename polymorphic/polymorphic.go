@@ -59,6 +59,7 @@ type Kind struct {
 	aliases []string
 	typ     reflect.Type
 	mark    []byte // the element with the name
+	inline  bool   // it has an inline map, which would receive KindField
 }
 
 // Of returns the kind of T, a struct or a pointer to one. Values are encoded from and decoded to
@@ -120,6 +121,8 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 			return nil, err
 		}
 		kind.mark = mark[4 : len(mark)-1]
+		fields := k.codec.Struct(kind.typ)
+		kind.inline = fields != nil && fields.Inline != nil
 		k.byType[kind.typ] = kind
 		for _, name := range kind.names() {
 			if other, ok := k.byName[name]; ok || name == "" {
@@ -208,6 +211,9 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 	if kind.typ.Kind() == reflect.Pointer {
 		into = reflect.New(kind.typ.Elem())
 		target.Elem().Set(into)
+	}
+	if kind.inline {
+		raw = value.Pick(raw, func(field []byte) bool { return string(field) != k.opts.KindField })
 	}
 	if err := k.codec.Decode(raw, into.Interface()); err != nil {
 		return v, fault.Of(raw.Lookup("_id"), err)

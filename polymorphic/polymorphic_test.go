@@ -436,3 +436,28 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	})
 }
+
+// An inline map receives what the type does not name, but not the kind, which is the package's.
+func TestInlineMapWithoutTheKind(t *testing.T) {
+	type open struct {
+		ID   int            `bson:"_id"`
+		Rest map[string]any `bson:",inline"`
+	}
+	k := polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[open]("open"), polymorphic.Of[*open]("pointer")}, (*polymorphic.Options[any])(nil)))
+	for _, v := range []any{open{1, map[string]any{"a": int32(2)}}, &open{1, map[string]any{"a": int32(2)}}} {
+		raw, err := k.Encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := k.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testkit.Equal(t, v, back)
+		again, err := k.Encode(back)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testkit.Equal(t, raw, again)
+	}
+}
