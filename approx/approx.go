@@ -322,7 +322,7 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 		var written *mongo.BulkWriteResult
 		written, err = fault.Many(c.coll.BulkWrite(ctx, models, unordered))
 		var refused mongo.BulkWriteException
-		if err != nil && !errors.As(err, &refused) {
+		if err != nil && (!errors.As(err, &refused) || refused.WriteConcernError != nil) { // what was written may be rolled back
 			result.Unknown += int64(len(part))
 			for i := range part {
 				fail(i)

@@ -449,3 +449,25 @@ func TestDistinctKeepsWhatIsNotRegisters(t *testing.T) {
 		}
 	}
 }
+
+// What was written is not sure if the server reports an error of the write concern: it may be rolled back, so it is sent again.
+func TestDistinctAfterAWriteConcern(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	d := distinct(t, coll, &approx.Options{Every: 1000})
+	visit(t, d, "k", 0, 1)
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Times: 1, WriteConcernCode: 64})
+	if result, err := d.Flush(t.Context()); err == nil || result.Unknown != 1 || result.Done != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := coll.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "k"}}); err != nil { // as a rollback
+		t.Fatal(err)
+	}
+	if _, err := d.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := testkit.Count(t, coll, bson.D{}); n != 1 {
+		t.Errorf("%d documents, want 1", n)
+	}
+}
