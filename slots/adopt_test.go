@@ -123,20 +123,6 @@ func TestAdoptAListOfStrings(t *testing.T) {
 	testkit.Equal(t, 1, len(testkit.Collect(t, s.Check(t.Context(), nil))))
 }
 
-// A start in an array is met by the filter of Archive: the document stays, because its slots would get another time.
-func TestArchiveAStartInAnArray(t *testing.T) {
-	coll := fresh(t)
-	s := newSlots[int, int](t, coll, timeseries.Days(nil), nil)
-	testkit.OK(t, s.Set(t.Context(), 1, day, 7))
-	testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "start", Value: bson.A{day}}}}})
-	before := testkit.Stored[bson.Raw](t, coll)
-	result, err := s.Archive(t.Context(), day.AddDate(1, 0, 0), coll.Database().Collection("archive"), nil)
-	if err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrMalformed) {
-		t.Errorf("%+v, %v", result, err)
-	}
-	testkit.Equal(t, before, testkit.Stored[bson.Raw](t, coll))
-}
-
 // Names that mean something else in a path, which only another program stores, are no slots: reads pass over them, and a
 // document with them stays where it is.
 func TestNamesOfOthers(t *testing.T) {

@@ -38,21 +38,12 @@ func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mo
 
 func (g *grid) arrive(_ context.Context, _ *scoped.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
-		if err := g.checkWritable(doc); err != nil {
+		if err := g.checkNames(doc); err != nil {
 			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), err))
 		}
 		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.frame.SeriesField), Start: g.frame.StartOf(doc)}, true))
 	}
 	return updates, nil
-}
-
-// checkWritable refuses a document whose place cannot be told, such as one with its start in an array, which the filter of
-// Archive meets, and what checkNames refuses.
-func (g *grid) checkWritable(doc bson.Raw) error {
-	if err := g.frame.CheckStart(doc); err != nil {
-		return err
-	}
-	return g.checkNames(doc)
 }
 
 // checkNames refuses a document with a name, of a field or of a key of slots, that means something else in the path of an
@@ -95,7 +86,7 @@ func pathNames(doc bson.Raw) error {
 
 // bring is the upsert that writes a document to a place. If the place has no document, it gets all fields,
 // including _id. If it has one, that gets the slots and other fields that it lacks; with later, all slots
-// replace its own. The end is that of p; with later the end is treated like other fields.
+// replace its own, but null and what else is no slot does not. The end is that of p; with later the end is treated like other fields.
 func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel {
 	var set bson.D
 	put := func(path string, v any, keep bool) {
@@ -104,7 +95,7 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 		}
 		set = append(set, expr.Element(path, v))
 	}
-	g.walk(doc, func(slot windows.Entry, path string, _ bool) { put(path, expr.Literal(slot.Raw), !later) })
+	g.walk(doc, func(slot windows.Entry, path string, timed bool) { put(path, expr.Literal(slot.Raw), !later || !timed) })
 	elements, _ := doc.Elements()
 	for _, e := range elements {
 		if k := e.Key(); k != g.frame.SeriesField && k != g.frame.StartField && k != g.data && (k != g.frame.EndField || later) {

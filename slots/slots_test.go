@@ -274,6 +274,13 @@ func TestArchiveSlots(t *testing.T) {
 		values = append(values, slot.Value)
 	}
 	testkit.Equal(t, []int{100, 55, 1}, values)
+	// What is no slot replaces none.
+	for _, data := range []any{nil, bson.D{{Key: "5", Value: nil}}, bson.D{{Key: "5", Value: bson.D{{Key: "5", Value: nil}}}}} {
+		kept := testkit.Stored[bson.M](t, archive)
+		testkit.Insert(t, coll, bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: day}, {Key: "data", Value: data}})
+		testkit.Done(t, 1)(s.Archive(t.Context(), day.AddDate(0, 0, 1), archive, nil))
+		testkit.Equal(t, kept, testkit.Stored[bson.M](t, archive))
+	}
 	// A document that is another one in the archive stays where it is.
 	testkit.OK(t, s.Set(t.Context(), "s", at(1, 0, 0), 7))
 	testkit.OK(t, second(archive.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "series", Value: "other"}}}})))

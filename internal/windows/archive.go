@@ -68,6 +68,11 @@ func (f *Frame) moveIn(ctx context.Context, target *scoped.Collection, found []b
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
+	for _, doc := range docs {
+		if err := f.CheckStart(doc); err != nil { // a start in an array, which the filter of Archive meets
+			return 0, fault.Refuse(err)
+		}
+	}
 	arrivals, err := arrive(ctx, target, docs)
 	if err != nil {
 		return 0, err
