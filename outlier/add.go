@@ -21,9 +21,12 @@ import (
 )
 
 // maxAttempts bounds how often an Add or a Remove starts over because others moved elements between its read and its
-// write. It rarely needs more than two, but it gets more than pause.Attempts: an outlier is what many add to at once, and
+// write, and a read because they moved them between its parts. It rarely needs more than two, but it gets more than pause.Attempts: an outlier is what many add to at once, and
 // each Add that overflows moves elements.
 const maxAttempts = 100
+
+// errKeepsChanging is the error of the last attempt.
+var errKeepsChanging = fmt.Errorf("%w: the list has changed %d times meanwhile", mongopatterns.ErrConflict, maxAttempts)
 
 // Bounds of one Add: a command holds the elements of a set up to six times.
 const (
@@ -210,7 +213,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 			return n, err
 		}
 	}
-	return 0, fmt.Errorf("%w: the list has changed %d times meanwhile", mongopatterns.ErrConflict, maxAttempts)
+	return 0, errKeepsChanging
 }
 
 // guarded matches the parent if the conditions hold and nothing moved since it was seen: it is

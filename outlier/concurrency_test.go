@@ -326,25 +326,37 @@ func TestJoinedTransaction(t *testing.T) {
 }
 
 // An Add or Remove gives up after 100 attempts if others change the list between each read and
-// write, and has written nothing.
+// write, and has written nothing. A read gives up if they change it between each two of its parts.
 func TestContention(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(context.Context, *outlier.Lists[int, int]) error{
 		"add":    func(ctx context.Context, l *outlier.Lists[int, int]) error { _, err := l.Add(ctx, 1, 99); return err },
 		"remove": func(ctx context.Context, l *outlier.Lists[int, int]) error { _, err := l.Remove(ctx, 1, 3); return err },
+		"all":    func(ctx context.Context, l *outlier.Lists[int, int]) error { return testkit.Drain(l.All(ctx, 1)) },
+		"slice": func(ctx context.Context, l *outlier.Lists[int, int]) error {
+			return testkit.ErrorOf(l.Slice(ctx, 1, 0, 2))
+		},
+		"contains": func(ctx context.Context, l *outlier.Lists[int, int]) error {
+			return testkit.ErrorOf(l.Contains(ctx, 1, 99))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			writes := name == "add" || name == "remove"
 			var parents *mongo.Collection // of another client
 			attempts := 0
 			hooked := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
 				Started: func(_ context.Context, e *event.CommandStartedEvent) {
-					if e.CommandName != "update" && e.CommandName != "findAndModify" || e.Command.Lookup(e.CommandName).StringValue() != "parents" {
+					commands, of := []string{"update", "findAndModify"}, "parents"
+					if !writes {
+						commands, of = []string{"find", "aggregate"}, "extras"
+					}
+					if coll, _ := e.Command.Lookup(e.CommandName).StringValueOK(); !slices.Contains(commands, e.CommandName) || coll != of {
 						return
 					}
 					// Typical for each transaction, an outlier with a new token for each plain write.
 					change := bson.D{{Key: "$set", Value: bson.D{{Key: "items_overflow", Value: true}, {Key: "items_outside", Value: 3}, {Key: "items_moved", Value: bson.NewObjectID()}}}}
-					if e.Command.Lookup("autocommit").IsZero() {
+					if !writes || e.Command.Lookup("autocommit").IsZero() {
 						attempts++
 					} else {
 						change = bson.D{{Key: "$unset", Value: bson.D{{Key: "items_overflow", Value: 1}, {Key: "items_outside", Value: 1}, {Key: "items_moved", Value: 1}}}}

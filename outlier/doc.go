@@ -96,7 +96,8 @@
 //
 // An Add to a set or to a full parent, and a Remove, start over when others have moved elements between
 // their read and their write. After 100 attempts they return [mongopatterns.ErrConflict] and have written
-// nothing, so call again.
+// nothing, so call again. All, Slice and Contains read again as often if elements have moved between their
+// reads.
 //
 // # Costs
 //

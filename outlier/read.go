@@ -64,11 +64,11 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 }
 
 // still reads a parent and calls read for its overflow documents. It repeats both if something
-// was moved or removed meanwhile, so that they belong to one moment.
+// was moved or removed meanwhile, so that they belong to one moment. Writers that never stop make it ErrConflict.
 func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(context.Context, state) error) (state, error) {
 	ctx, end := txn.Causal(ctx, c.coll) // the one shows what the other has shown
 	defer end()
-	for {
+	for range maxAttempts {
 		before, err := c.read(ctx, id, of)
 		if err != nil {
 			return before, err
@@ -81,6 +81,7 @@ func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(co
 			return before, err
 		}
 	}
+	return state{}, errKeepsChanging
 }
 
 // elements is a type of its own because the driver does not decode an array into a []byte.

@@ -3,7 +3,6 @@ package outlier
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -64,7 +63,7 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 			return false, err
 		}
 	}
-	return false, fmt.Errorf("%w: the list has changed %d times meanwhile", mongopatterns.ErrConflict, maxAttempts)
+	return false, errKeepsChanging
 }
 
 // withoutLast is the array without the last x. An array without x stays as it is, also if it is
