@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -123,7 +124,7 @@ func (c *core) clarify(ctx context.Context, p *mongopatterns.Problem) error {
 func compare(parent state, outside, items []bson.RawValue) (whole bool, rest []bson.RawValue, err error) {
 	at, older := map[string]int{}, make([]string, len(outside))
 	for i, x := range outside {
-		older[i] = value.Key(x)
+		older[i] = contentKey(x)
 		at[older[i]] = i
 	}
 	once := len(at) == len(older)
@@ -131,7 +132,7 @@ func compare(parent state, outside, items []bson.RawValue) (whole bool, rest []b
 	var places []int // outside, of the elements of the array
 	leading := 0     // how many of them the array begins with
 	for i, x := range items {
-		key := value.Key(x)
+		key := contentKey(x)
 		begins = begins && (i >= len(older) || older[i] == key)
 		place, held := at[key]
 		if !held {
@@ -157,6 +158,10 @@ func compare(parent state, outside, items []bson.RawValue) (whole bool, rest []b
 	}
 	return false, nil, errUnclear
 }
+
+// contentKey is the key of an element whose fields have another order, because a program that writes a list back may have
+// read it into Go maps.
+func contentKey(v bson.RawValue) string { return value.Key(diff.Canonical(v)) }
 
 // repetitive reports whether keys are a shorter run, again and again.
 func repetitive(keys []string) bool {

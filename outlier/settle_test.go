@@ -544,3 +544,27 @@ func TestNewestPartOfEqualElements(t *testing.T) {
 		}
 	}
 }
+
+// A program that reads documents into Go maps writes them back with their fields in another order. They are the same
+// elements, which Adopt does not take for new ones.
+func TestWrittenBackThroughMaps(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, bson.D](t, db, &outlier.Options{MaxCount: 4})
+	element := func(i int) bson.D {
+		return bson.D{{Key: "a", Value: i}, {Key: "b", Value: bson.D{{Key: "x", Value: i}, {Key: "y", Value: i}}}}
+	}
+	turned := func(i int) bson.D {
+		return bson.D{{Key: "b", Value: bson.D{{Key: "y", Value: i}, {Key: "x", Value: i}}}, {Key: "a", Value: i}}
+	}
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	add(t, lists, 1, element(0), element(1), element(2), element(3))
+	add(t, lists, 1, element(4)) // three lie outside
+	replace(t, db.Collection("parents"), 1, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: bson.A{turned(0), turned(1), turned(2), turned(3), turned(9)}}})
+	if _, err := lists.Adopt(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if total, err := lists.Total(t.Context(), 1); err != nil || total != 5 {
+		t.Errorf("%d elements, %v, want 5", total, err)
+	}
+}

@@ -145,17 +145,17 @@ func Same(a, b []Field) bool {
 // Alike is Identical, but ignores the order of fields at any depth, because Go maps have none.
 func Alike(a, b bson.RawValue) bool {
 	return a.Type == b.Type && len(a.Value) == len(b.Value) &&
-		(bytes.Equal(a.Value, b.Value) || Identical(canonical(a), canonical(b)))
+		(bytes.Equal(a.Value, b.Value) || Identical(Canonical(a), Canonical(b)))
 }
 
-// canonical returns a value with all fields sorted by name, at any depth.
-func canonical(v bson.RawValue) bson.RawValue {
+// Canonical returns a value with all fields sorted by name, at any depth.
+func Canonical(v bson.RawValue) bson.RawValue {
 	all, ok := inner(v)
 	if !ok {
 		return v
 	}
 	for i := range all {
-		all[i].Value = canonical(all[i].Value)
+		all[i].Value = Canonical(all[i].Value)
 	}
 	if v.Type == bson.TypeArray {
 		return Array(all)
@@ -165,7 +165,7 @@ func canonical(v bson.RawValue) bson.RawValue {
 }
 
 // canonicalKey returns a key that is equal for values that are alike.
-func canonicalKey(v bson.RawValue) string { return string(rune(v.Type)) + string(canonical(v).Value) }
+func canonicalKey(v bson.RawValue) string { return string(rune(v.Type)) + string(Canonical(v).Value) }
 
 // An Index finds fields by name. If two have the same name, it finds the first, or the one that
 // comes next. If names are asked for in the order of the fields, each costs one comparison; after
