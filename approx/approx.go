@@ -20,7 +20,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/interval"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -268,16 +267,7 @@ func (c *core) filter(key any) bson.D {
 
 // of selects the document of an encoded key for the package itself: not one with an array that somebody typed, which an
 // equality with its element meets, so that several keys would share a count.
-func (c *core) of(key bson.RawValue) bson.D {
-	if c.KeyField == "_id" {
-		return expr.D("_id", value.Equal(key))
-	}
-	filter := expr.D(c.KeyField, expr.D("$eq", key, "$not", expr.AnArray))
-	for _, above := range fieldpath.Above(c.KeyField) {
-		filter = append(filter, expr.Element(above, expr.NotArray))
-	}
-	return filter
-}
+func (c *core) of(key bson.RawValue) bson.D { return expr.Is(c.KeyField, key) }
 
 // chunk limits the writes of one command.
 const chunk = 1000

@@ -256,7 +256,7 @@ func (c *core) filter(field string, id any) bson.D {
 
 func (c *core) hotOf(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
-func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.Equal(id)) }
+func (c *core) coldOf(id bson.RawValue) bson.D { return expr.Is(c.idField, id) }
 
 // GetHot returns the hot document of an ID, or mongopatterns.ErrNotFound. For lists use
 // your own Find on the hot collection.

@@ -583,7 +583,7 @@ func (s *Subset[ID, T]) DeleteParent(ctx context.Context, parent ID) (items int6
 		if done.DeletedCount == 0 {
 			return fault.Of(p, mongopatterns.ErrNoParent)
 		}
-		if done, err = fault.Many(c.items.DeleteMany(ctx, c.of(p))); err != nil {
+		if done, err = fault.Many(c.items.DeleteMany(ctx, expr.Is(c.o.ParentField, p))); err != nil {
 			return err
 		}
 		items = done.DeletedCount

@@ -135,7 +135,8 @@ func (s oneParent) removeByFilter(ctx context.Context, id bson.RawValue) (x node
 	if err := cmp.Or(s.checkUsable(x.ref), s.siblingOrder.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
-	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), s.representation.descendantsMatch(x, 0)})))
+	below := append(s.representation.descendantsMatch(x, 0), s.noPathsMatch()...)
+	done, err := fault.Many(s.primary.DeleteMany(ctx, expr.Op("$or", bson.A{s.idMatch(id), below})))
 	if err != nil {
 		return x, 0, err
 	}

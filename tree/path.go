@@ -112,7 +112,7 @@ func (s materializedPath) rebaseOnce(from, start string) []mongo.WriteModel {
 	if start == s.o.PathDelimiter { // children become roots
 		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), expr.Literal(s.rootPath()), moved)
 	}
-	return []mongo.WriteModel{update(expr.D(s.o.PathField, s.pathRange(from)),
+	return []mongo.WriteModel{update(append(expr.D(s.o.PathField, s.pathRange(from)), s.noPathsMatch()...),
 		mongo.Pipeline{expr.Op("$set", expr.D(s.o.PathField, moved))})}
 }
 
@@ -206,6 +206,15 @@ func (s materializedPath) down(id any, depth int, self bool) mongo.Pipeline {
 		stages = append(stages, expr.Op("$match", s.toDepthMatch(expr.Op("$size", s.split(expr.Var("from"))), depth)))
 	}
 	return s.rangeDown(id, [2]any{s.fullExpr(s.o.PathDelimiter), s.fullExpr(s.afterDelimiter())}, stages, self)
+}
+
+// noPathsMatch excludes nodes that have an array as their path, which could meet one bound of pathRange with one element and
+// the other with another. Reads do without it, because it would keep them from counting by the index alone.
+func (s *store) noPathsMatch() bson.D {
+	if s.kind != MaterializedPath {
+		return nil
+	}
+	return expr.Op("$nor", bson.A{expr.D(s.o.PathField, expr.AnArray)})
 }
 
 func (s materializedPath) descendantsMatch(n node, depth int) bson.D {

@@ -4,6 +4,7 @@ package expr
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -60,6 +61,18 @@ var (
 	AnArray  = Fixed(Op("$type", "array"))
 	NotArray = Fixed(Op("$not", AnArray))
 )
+
+// Is selects the documents in which a path holds v itself: not those with an array that holds it, or on the way to it.
+func Is(path string, v bson.RawValue) bson.D {
+	if path == "_id" { // which no array can be
+		return D("_id", value.Equal(v))
+	}
+	filter := D(path, D("$eq", v, "$not", AnArray))
+	for _, above := range fieldpath.Above(path) {
+		filter = append(filter, Element(above, NotArray))
+	}
+	return filter
+}
 
 // Unarrayed sets a field to {} if it holds an array, because a $set below it would write into each element.
 func Unarrayed(path string) bson.E {
