@@ -122,10 +122,11 @@
 // return [mongopatterns.ErrNoParent].
 //
 // Delete with Restrict returns [mongopatterns.ErrReferenced] if the node has children. A move below the node
-// itself returns [ErrCycle], and Parent of a root returns [ErrIsRoot]. Insert of an ID that exists returns
-// [mongopatterns.ErrExists]. For a node without its tree fields, calls return [mongopatterns.ErrNotAdopted]
-// (see Adoption). After these errors nothing is written, except that Load keeps its earlier batches. In a
-// transaction that is not Transact's, abort it: Delete looks for children after it has deleted.
+// itself returns [ErrCycle], and so do Insert and Load of a node below its own orphans, with the limit that Insert names.
+// Parent of a root returns [ErrIsRoot]. Insert of an ID that exists returns [mongopatterns.ErrExists]. For a node
+// without its tree fields, calls return [mongopatterns.ErrNotAdopted] (see Adoption). After these errors nothing is
+// written, except that Load keeps its earlier batches. In a transaction that is not Transact's, abort it: Delete looks
+// for children after it has deleted.
 //
 // EnsureIndexes, Check, Repair, Adopt and Convert refuse a collection with a default collation. The other
 // calls do not look for one.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -125,4 +126,39 @@ func TestFindOrInsert(t *testing.T) {
 		}
 		healthy(t, tr)
 	})
+}
+
+// TestInsertAboveAnOrphan: a missing node is not inserted below an orphan that lies below it. Parent references and nested
+// sets show that only where the orphan names the node itself; deeper down Check reports the cycle.
+func TestInsertAboveAnOrphan(t *testing.T) {
+	t.Parallel()
+	row := rows(t)
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
+		for _, parent := range []any{"child", "grandchild"} {
+			t.Run(fmt.Sprint(rep, parent), func(t *testing.T) {
+				t.Parallel()
+				ctx := t.Context()
+				coll := row()
+				tr := newAny(t, coll, rep, nil)
+				plant(t, tr, bson.M{"_id": "lost"}, nil)
+				plant(t, tr, bson.M{"_id": "child"}, "lost")
+				plant(t, tr, bson.M{"_id": "grandchild"}, "child")
+				get(coll.DeleteOne(ctx, dd("_id", "lost")))(t)
+				if parent == "grandchild" && (rep == tree.ParentReferences || rep == tree.NestedSets) {
+					plant(t, tr, bson.M{"_id": "lost"}, parent)
+					found := strings.Join(testkit.Found(t, tr.Check(ctx, nil)), "\n")
+					wrong(t, strings.Count(found, string(tree.Cycle)) != 3, "Check: %s", found)
+					return
+				}
+				before := stored(t, coll)
+				is(t, errOf(tr.Insert(ctx, bson.M{"_id": "lost"}, tr.Under(parent))), tree.ErrCycle)
+				between := &tree.Node[bson.M]{Value: bson.M{"_id": "new"}, Children: []*tree.Node[bson.M]{node("lost")}}
+				is(t, errOf(tr.Load(ctx, entriesOf[any]("_id", between), tr.Under(parent), nil)), tree.ErrCycle)
+				match(t, "after an error", before, stored(t, coll))
+				plant(t, tr, bson.M{"_id": "lost"}, nil)
+				get(tr.Repair(ctx, nil))(t) // the numbers of nested sets
+				allRight(t, tr)
+			})
+		}
+	}
 }

@@ -32,7 +32,8 @@ const defaultBatch = 1000
 // In the result, Done nodes were inserted and Skipped nodes existed already. A document that the server refuses is
 // counted as Failed and passed over, and Load returns an error at its end. If the document has children, they end
 // Load with ErrNoParent. Unknown nodes are those of the last batch, if its commit got no answer. Work.Filter and
-// Work.DryRun are ErrInvalid.
+// Work.DryRun are ErrInvalid. A missing ancestor of an orphan that would lie below that orphan ends Load with ErrCycle,
+// as it does Insert.
 //
 // New siblings have the order of the entries, after existing siblings. Nested sets are numbered in one last
 // transaction. Until then the new nodes are not in the range of any node, and a Delete with Cascade above

@@ -71,7 +71,7 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 		if err != nil {
 			return err
 		}
-		if err := s.checkUnder(d.id, found.parent); err != nil {
+		if err := cmp.Or(s.checkUnder(d.id, found.parent), s.checkNotAbove(d.id, found.parent)); err != nil {
 			return err
 		}
 		orderFields, shifts, err := s.siblingOrder.orderAt(ctx, found)
@@ -215,6 +215,21 @@ func (s oneParent) checkNoCycle(ctx context.Context, x node, to foundPosition) e
 	return s.searchCycle(ctx, s, x, *to.parent)
 }
 
+// checkNotAbove refuses to insert a missing node below an orphan that lies below it. It reads nothing: where a parent holds
+// no ancestors, it sees only whether that is a child of the new node.
+func (s oneParent) checkNotAbove(id bson.RawValue, parent *node) error {
+	for parent != nil && parent.raw == nil { // in the same batch of a Load
+		parent = parent.placedUnder
+	}
+	if parent == nil {
+		return nil
+	}
+	if s.byParentField && same(parent.parent, id) || s.tellsAncestors() && holds(s.representation.above(*parent, id), id) {
+		return s.about(id, ErrCycle)
+	}
+	return nil
+}
+
 // relocation returns the writes to a node that moves under a parent, to its descendants, and to the child counts of both
 // parents. Under the same parent a move changes at most the order.
 func (s oneParent) relocation(x node, parent *node, orderFields bson.D) []mongo.WriteModel {
@@ -264,6 +279,9 @@ func (s oneParent) arrange(ctx context.Context, items []*item) error {
 			if err := s.checkSound(*it.parent); err != nil {
 				return err
 			}
+		}
+		if err := s.checkNotAbove(it.id, it.parent); err != nil {
+			return err
 		}
 	}
 	fields, err := s.siblingOrder.orderLast(ctx, items)

@@ -15,7 +15,9 @@ import (
 
 // Insert stores a document as a new leaf at a position and returns its ID. It overwrites the tree fields
 // and the fields of the scope in doc. A missing _id becomes an ObjectID. If the ID exists already,
-// Insert returns mongopatterns.ErrExists.
+// Insert returns mongopatterns.ErrExists. If the new node is a missing ancestor of an orphan, Insert under that orphan
+// returns ErrCycle. But ParentReferences and NestedSets see only that the orphan names the new node as its parent. If the
+// new node is missing further up, they insert it, and Check reports the cycle.
 //
 // Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents written; as
 // a root 1 and 1.
