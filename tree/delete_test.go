@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -42,6 +43,22 @@ func TestCascadeBelievesArrays(t *testing.T) {
 			t.Errorf("repaired %v: %d deleted", repaired, n)
 		}
 	}
+}
+
+// TestCascadeOfASharedNode: without Options.Graph, Cascade also deletes a node that another parent lists by mistake. Check
+// reports what is left of it, and Repair removes it.
+func TestCascadeOfASharedNode(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.ChildReferences, nil)
+	putDocs(t, coll, dd("_id", "a", "children", bson.A{"shared"}), dd("_id", "b", "children", bson.A{"shared"}),
+		dd("_id", "shared", "children", bson.A{}))
+	match(t, "before", []string{`nodes "shared" several parents `}, testkit.Found(t, tr.Check(ctx, nil)))
+	match(t, "deleted", int64(2), get(tr.Delete(ctx, "a", mongopatterns.Cascade))(t))
+	match(t, "after", []string{`nodes "b" wrong field children`}, testkit.Found(t, tr.Check(ctx, nil)))
+	get(tr.Repair(ctx, nil))(t)
+	allRight(t, tr)
 }
 
 // A regular expression in a list is the ID of no node. The server takes it for a pattern: Cascade deletes only what

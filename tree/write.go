@@ -97,6 +97,9 @@ func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err er
 // children in the node's place, so those of a root become roots. Unlink makes the children roots, after
 // the other roots.
 //
+// Without Options.Graph, Cascade also deletes a node that another parent lists by mistake (SeveralParents), because it
+// would take a read to find out. Then Check reports the list of the other parent, and Repair corrects it.
+//
 // In AncestorArray, Cascade relies on the arrays, so it also deletes an orphan whose array still names
 // the node. Promote of an orphan returns ErrNoParent. If the node or a node below it is not adopted,
 // Delete may return ErrReferenced or ErrNotAdopted, as the package documentation says. For a root without
