@@ -74,6 +74,9 @@ type Options struct {
 	// OrderField holds an int64 that orders siblings. The library writes it and leaves gaps between siblings.
 	// Beside a number beyond ±2^61, no node can be placed until Repair has run. Numbers as large come from other code, or
 	// from Promote where that has left a distance of 2^60 between siblings.
+	// A node without a number, which old code may insert, has no place yet. Reads yield it before its siblings, and Adopt and
+	// Repair put it after them. Until then Before and After it, and Promote and Unlink of its parent or of itself if
+	// it has children, return mongopatterns.ErrMalformed.
 	// ChildReferences and NestedSets always keep siblings in order and refuse this option. But the roots of
 	// ChildReferences have no order, because no parent lists them; put them under one root if you need an order.
 	// Default none: siblings are not ordered.

@@ -95,11 +95,11 @@ func (s gaps) orderBeside(ctx context.Context, pos foundPosition) (order int64, 
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := s.checkWhole(next); err != nil {
-		return 0, nil, err
-	}
 	other := anchor + int64(direction)*2*orderGap // so that the middle is one gap away
 	if next.raw != nil {
+		if err := s.checkWhole(next); err != nil {
+			return 0, nil, err
+		}
 		other = next.order
 	}
 	low, high := min(anchor, other), max(anchor, other)
@@ -114,12 +114,18 @@ func (s gaps) orderBeside(ctx context.Context, pos foundPosition) (order int64, 
 // anyNumber excludes what sorts before and after numbers.
 var anyNumber = expr.Op("$gte", math.Inf(-1))
 
-// checkOrder refuses a node with a number in the OrderField beside which none can be computed.
+// checkOrder refuses a node without a number in the OrderField, or with one beside which none can be computed.
 func (s gaps) checkOrder(n node) error {
-	if hasRoom(s.field(n.raw, s.o.OrderField)) {
-		return nil
+	order := s.field(n.raw, s.o.OrderField)
+	switch {
+	case order.Type == 0:
+		return s.about(n.id, fmt.Errorf("%w: it has no %s, run Repair", mongopatterns.ErrMalformed, s.o.OrderField))
+	case !order.IsNumber():
+		return s.badOrder(n, "is no number")
+	case !hasRoom(order):
+		return s.badOrder(n, "leaves no number beside it")
 	}
-	return s.badOrder(n, "leaves no number beside it")
+	return nil
 }
 
 // checkWhole also refuses a node with a fraction, beside which a whole number may lie on the wrong side.
@@ -136,15 +142,15 @@ func (s gaps) badOrder(n node, why string) error {
 		mongopatterns.ErrMalformed, s.o.OrderField, text(s.field(n.raw, s.o.OrderField)), why))
 }
 
-// hasRoom is also true for what is not a number, which counts as 0 as if it were missing.
-func hasRoom(v bson.RawValue) bool {
-	switch v.Type {
+// hasRoom reports whether a number is near enough to 0, and of a type that the library computes with.
+func hasRoom(number bson.RawValue) bool {
+	switch number.Type {
 	case bson.TypeInt64:
-		return v.Int64() >= -orderMax && v.Int64() <= orderMax
+		return number.Int64() >= -orderMax && number.Int64() <= orderMax
 	case bson.TypeDouble:
-		return math.Abs(v.Double()) < orderMax
+		return math.Abs(number.Double()) < orderMax
 	}
-	return v.Type != bson.TypeDecimal128
+	return number.Type != bson.TypeDecimal128
 }
 
 // siblingWith returns the first sibling with an order within bounds, in a direction, or a node without raw. The node that
@@ -167,11 +173,6 @@ func (s gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.Write
 	for _, n := range append(slices.Clone(d.children), d.x) {
 		if err := s.checkWhole(n); err != nil {
 			return nil, err
-		}
-	}
-	for _, n := range d.children { // the server adds to a number or to nothing
-		if v := s.field(n.raw, field); v.Type != 0 && !v.IsNumber() {
-			return nil, s.badOrder(n, "is no number")
 		}
 	}
 	byOrder := func(a, b node) int { return cmp.Compare(a.order, b.order) }
@@ -226,12 +227,12 @@ func (s gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkOrder(last); err != nil {
-		return nil, err
-	}
 	next := int64(0)
 	if last.raw != nil {
 		next = last.order + orderGap
+		if err := s.checkOrder(last); err != nil {
+			return nil, err
+		}
 	}
 	for i := range items {
 		fields[i] = expr.D(field, next)

@@ -291,6 +291,44 @@ func TestOrdersThatRepairMends(t *testing.T) {
 	}
 }
 
+// TestBesideNoOrder: a sibling without a number in the OrderField has no place before or after which another could be put.
+// Such siblings are read in front of the others (null, missing) or behind them (a text).
+func TestBesideNoOrder(t *testing.T) {
+	t.Parallel()
+	row := rows(t)
+	for name, change := range map[string]bson.D{
+		"missing": dd("$unset", dd("o", "")), "null": dd("$set", dd("o", nil)), "text": dd("$set", dd("o", "1")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := row()
+			tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
+			for _, n := range [][2]any{{"P", nil}, {"low", "P"}, {"odd", "P"}, {"high", "P"}} {
+				plant(t, tr, bson.M{"_id": n[0]}, n[1])
+			}
+			testkit.Update(t, coll, dd("_id", "low"), dd("$set", dd("o", int64(-1000))))
+			testkit.Update(t, coll, dd("_id", "odd"), change)
+			before := stored(t, coll)
+			for _, at := range []tree.Position[any]{tr.Before("odd"), tr.After("odd")} {
+				is(t, errOf(tr.Insert(ctx, bson.M{"_id": "new"}, at)), mongopatterns.ErrMalformed)
+				is(t, tr.Move(ctx, "high", at), mongopatterns.ErrMalformed)
+			}
+			match(t, "after the refusal", before, stored(t, coll))
+			get(tr.Repair(ctx, nil))(t)
+			plant(t, tr, bson.M{"_id": "last"}, "P")
+			ok(t, tr.Move(ctx, "high", tr.After("odd")))
+			children := []any{}
+			for doc, err := range tr.Children(ctx, "P") {
+				ok(t, err)
+				children = append(children, doc["_id"])
+			}
+			match(t, "children", []any{"low", "odd", "high", "last"}, children)
+			allRight(t, tr)
+		})
+	}
+}
+
 // With a child count no write marks a parent, because a validator may refuse further fields.
 func TestOrderWithValidator(t *testing.T) {
 	t.Parallel()
@@ -320,10 +358,13 @@ func TestOrderWithValidator(t *testing.T) {
 func TestPromoteOddOrders(t *testing.T) {
 	t.Parallel()
 	row := rows(t)
+	set := func(v any) bson.D { return dd("$set", dd("o", v)) }
+	missing := dd("$unset", dd("o", ""))
 	for name, odd := range map[string]struct {
-		id    string
-		order any
-	}{"a fraction": {"x", 10.9}, "a child's fraction": {"child", 1.5}, "a child's null": {"child", nil}, "a child's text": {"child", "1"}} {
+		id     string
+		change bson.D
+	}{"a fraction": {"x", set(10.9)}, "missing": {"x", missing}, "a child's fraction": {"child", set(1.5)},
+		"a child's null": {"child", set(nil)}, "a child's text": {"child", set("1")}, "a child's missing": {"child", missing}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
@@ -332,7 +373,7 @@ func TestPromoteOddOrders(t *testing.T) {
 			plant(t, tr, bson.M{"_id": "P"}, nil)
 			plant(t, tr, bson.M{"_id": "x"}, "P")
 			plant(t, tr, bson.M{"_id": "child"}, "x")
-			testkit.Update(t, coll, bson.M{"_id": odd.id}, bson.M{"$set": bson.M{"o": odd.order}})
+			testkit.Update(t, coll, bson.M{"_id": odd.id}, odd.change)
 			before := stored(t, coll)
 			is(t, errOf(tr.Delete(ctx, "x", mongopatterns.Promote)), mongopatterns.ErrMalformed)
 			match(t, "after the refusal", before, stored(t, coll))
