@@ -41,7 +41,7 @@ func (s *lists) insert(ctx context.Context, d newDocument, pos position) error {
 		if err != nil {
 			return err
 		}
-		if err := s.pushWithoutReading(ctx, parent, offset, d.id); err != nil {
+		if err := s.pushOrExplain(ctx, parent, offset, d.id); err != nil {
 			return err
 		}
 		_, err = fault.One(s.primary.InsertOne(ctx, doc))
@@ -66,9 +66,9 @@ func (s *lists) parentForInsert(ctx context.Context, pos position) (parent bson.
 	return p.id, offset, nil
 }
 
-// pushWithoutReading puts an ID into the list of a parent. It spares an insertion the read of the parent, which mostly is
-// there and has an array. Only if the push matches no such node, a read finds out why.
-func (s *lists) pushWithoutReading(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
+// pushOrExplain puts an ID into the list of a parent without reading it, because mostly the parent is there and has an
+// array. Only if the push matches no such node, a read finds out why: the error says it, or the node gets its array.
+func (s *lists) pushOrExplain(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
 	push := s.pushTo(append(s.idMatch(parent), s.notBareMatch()...), offset, id)
 	res, err := fault.Many(s.primary.BulkWrite(ctx, []mongo.WriteModel{push}))
 	if err != nil || res.MatchedCount > 0 {

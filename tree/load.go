@@ -171,7 +171,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 		if change := c.addChildren(children[k]); len(change) > 0 {
 			models = append(models, update(c.idMatch(p.id), change))
 		} else {
-			models = append(models, c.touchesForOrder(p)...)
+			models = append(models, c.holdWritesForOrder(p)...)
 		}
 	}
 	return len(docs), these.taken, c.write(ctx, models...)
@@ -210,7 +210,7 @@ func (c *core) itemsOf(ctx context.Context, batch []bson.Raw) (these items, err 
 		case !isNull(it.parentID):
 			return these, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.parentID)))
 		}
-		if err := c.checkUnder(it.id, it.parent); err != nil {
+		if err := c.checkSameIDType(it.id, it.parent); err != nil {
 			return these, err
 		}
 		derived += sizeOf(c.fieldsOf(it.parent, nil))

@@ -71,7 +71,7 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 		if err != nil {
 			return err
 		}
-		if err := cmp.Or(s.checkUnder(d.id, found.parent), s.checkNotAbove(d.id, found.parent)); err != nil {
+		if err := cmp.Or(s.checkSameIDType(d.id, found.parent), s.checkNotAbove(d.id, found.parent)); err != nil {
 			return err
 		}
 		orderFields, shifts, err := s.siblingOrder.orderAt(ctx, found)
@@ -113,15 +113,15 @@ func (s oneParent) holdPosition(ctx context.Context, pos position) (found foundP
 	return found, err
 }
 
-// holdParent reads a parent for a new node so that nobody moves or deletes it: by touch, which also counts the child. In
-// NestedSets the lock sees to that, and reading is enough.
+// holdParent reads a parent for a new node so that nobody moves or deletes it: by holdAndRead, which also counts the
+// child. In NestedSets the lock sees to that, and reading is enough.
 func (s oneParent) holdParent(ctx context.Context, match bson.D, ifMissing error) (*node, error) {
 	var n node
 	var err error
 	if s.numbered {
 		n, err = s.findOne(ctx, match, ifMissing)
 	} else {
-		n, err = s.touch(ctx, match, ifMissing)
+		n, err = s.holdAndRead(ctx, match, ifMissing)
 	}
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 			return err
 		}
 		to := foundPosition{position: pos, anchor: anchor, parent: parent, moving: &x}
-		if err := cmp.Or(s.checkOwnsPaths(x), s.checkUnder(id, parent)); err != nil {
+		if err := cmp.Or(s.checkOwnsPaths(x), s.checkSameIDType(id, parent)); err != nil {
 			return err
 		}
 		if err := s.checkNoCycle(ctx, x, to); err != nil {
@@ -168,7 +168,7 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 		if err != nil {
 			return err
 		}
-		return s.write(ctx, slices.Concat(shifts, s.touchesForOrder(parent), s.relocation(x, parent, orderFields))...)
+		return s.write(ctx, slices.Concat(shifts, s.holdWritesForOrder(parent), s.relocation(x, parent, orderFields))...)
 	})
 }
 

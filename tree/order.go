@@ -193,7 +193,7 @@ func (s gaps) roomForChildren(d deletion, width int64) (models []mongo.WriteMode
 		after := append(s.siblingsMatch(d.heir), expr.Element(s.o.OrderField, expr.Op("$gt", d.x.order)))
 		models = append(models, update(after, expr.Op("$inc", expr.D(s.o.OrderField, width))))
 	}
-	return append(models, s.touches(d.heir)...)
+	return append(models, s.holdWrites(d.heir)...)
 }
 
 // orderAfterRoots is a gap after the last root, or the order of x if there is none.

@@ -64,9 +64,9 @@ func (s *store) checkSegment(r ref) error {
 	return nil
 }
 
-// checkUnder refuses a node under a parent whose ID has another type, because the IDs in a path are read as being of the
-// node's own type.
-func (s *store) checkUnder(id bson.RawValue, parent *node) error {
+// checkSameIDType refuses a node under a parent whose ID has another type, because the IDs in a path are read as being of
+// the node's own type.
+func (s *store) checkSameIDType(id bson.RawValue, parent *node) error {
 	if parent == nil || s.likeParent(id, parent.id) {
 		return nil
 	}

@@ -239,10 +239,10 @@ func idsOf(nodes []node) []bson.RawValue {
 	return ids
 }
 
-// touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
+// holdAndRead writes to the node that matches, so that a transaction that moves or deletes it at the same time
 // conflicts with this one, and returns the node. The write counts the child that is to come, or else sets the mark of
 // package hold, which insertUnder removes.
-func (s *store) touch(ctx context.Context, match bson.D, ifMissing error) (node, error) {
+func (s *store) holdAndRead(ctx context.Context, match bson.D, ifMissing error) (node, error) {
 	change := s.childCountBy(1)
 	if change == nil {
 		change = hold.Mark
@@ -251,13 +251,13 @@ func (s *store) touch(ctx context.Context, match bson.D, ifMissing error) (node,
 	return s.nodeIn(fault.Single(s.primary.FindOneAndUpdate(ctx, match, change, opts)), ifMissing)
 }
 
-// marksParents reports whether touch has left the mark on the parent of a new node. It has not where it counts children,
-// nor in NestedSets, where the lock holds the parent.
+// marksParents reports whether holdAndRead has left the mark on the parent of a new node. It has not where it counts
+// children, nor in NestedSets, where the lock holds the parent.
 func (s *store) marksParents() bool { return s.o.ChildCountField == "" && !s.numbered }
 
-// touches are two writes to a node, if there is one, that together change nothing, but conflict with an insertion under it.
-// They are those of package hold, unless there is a child count: then a validator may refuse any other field.
-func (s *store) touches(n *node) []mongo.WriteModel {
+// holdWrites are two writes to a node, if there is one, that together change nothing, but conflict with an insertion under
+// it. They are those of package hold, unless there is a child count: then a validator may refuse any other field.
+func (s *store) holdWrites(n *node) []mongo.WriteModel {
 	switch {
 	case n == nil:
 		return nil
@@ -267,13 +267,13 @@ func (s *store) touches(n *node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(s.idMatch(n.id), s.childCountBy(1)), update(s.idMatch(n.id), s.childCountBy(-1))}
 }
 
-// touchesForOrder are touches of a parent where siblings have an OrderField. An insertion chooses its order without the
-// lock, so it must conflict with whoever gives a child of this parent another order.
-func (s *store) touchesForOrder(parent *node) []mongo.WriteModel {
+// holdWritesForOrder are holdWrites to a parent where siblings have an OrderField. An insertion chooses its order without
+// the lock, so it must conflict with whoever gives a child of this parent another order.
+func (s *store) holdWritesForOrder(parent *node) []mongo.WriteModel {
 	if s.o.OrderField == "" {
 		return nil
 	}
-	return s.touches(parent)
+	return s.holdWrites(parent)
 }
 
 // childCountBy is the part of an update that changes the child count.
