@@ -153,12 +153,12 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 		if pos.sibling() && same(pos.anchorID, id) { // beside itself
 			return nil
 		}
-		parent, err := s.parentForMove(ctx, pos, anchor)
+		to, err := s.readPosition(ctx, pos, anchor)
 		if err != nil {
 			return err
 		}
-		to := foundPosition{position: pos, anchor: anchor, parent: parent, moving: &x}
-		if err := cmp.Or(s.checkOwnsPaths(x), s.checkSameIDType(id, parent)); err != nil {
+		to.moving = &x
+		if err := cmp.Or(s.checkOwnsPaths(x), s.checkSameIDType(id, to.parent)); err != nil {
 			return err
 		}
 		if err := s.checkNoCycle(ctx, x, to); err != nil {
@@ -168,30 +168,34 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 		if err != nil {
 			return err
 		}
-		return s.write(ctx, slices.Concat(shifts, s.holdWritesForOrder(parent), s.relocation(x, parent, orderFields))...)
+		return s.write(ctx, slices.Concat(shifts, s.holdWritesForOrder(to.parent), s.relocation(x, to.parent, orderFields))...)
 	})
 }
 
-// parentForMove returns the parent that a position gives a node, nil for a root.
-func (s oneParent) parentForMove(ctx context.Context, pos position, anchor node) (*node, error) {
-	switch {
-	case pos.kind == atRoot:
-		return nil, nil
-	case pos.kind == underParent:
-		return &anchor, s.checkSound(anchor)
+// readPosition reads the parent of a position whose anchor was read. It is holdPosition for a node that moves, where the
+// lock holds the parent.
+func (s oneParent) readPosition(ctx context.Context, pos position, anchor node) (found foundPosition, err error) {
+	found.position, found.anchor = pos, anchor
+	if pos.kind == atRoot {
+		return found, nil
+	}
+	if pos.kind == underParent {
+		found.parent = &anchor
+		return found, s.checkSound(anchor)
 	}
 	if err := s.checkBeside(anchor); err != nil {
-		return nil, err
+		return found, err
 	}
 	match := s.parentMatch(anchor)
 	if match == nil { // beside a root
-		return nil, nil
+		return found, nil
 	}
 	parent, err := s.findOne(ctx, match, s.orphaned(anchor))
 	if err != nil {
-		return nil, err
+		return found, err
 	}
-	return &parent, s.checkSound(parent)
+	found.parent = &parent
+	return found, s.checkSound(parent)
 }
 
 // checkBeside refuses a sibling beside which no node can be placed.
