@@ -95,12 +95,16 @@ func isAbove(x node, n *node, above func(node, bson.RawValue) []bson.RawValue) b
 	return n != nil && (same(n.id, x.id) || holds(above(*n, x.id), x.id))
 }
 
-// above gives a node that was not read the ancestors of its parent's children.
+// above follows a node that was not read up to one that was, or to a root, and adds the nodes between to its ancestors.
 func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
-	if n.raw == nil {
-		return s.ancestorsUnder(n.placedUnder)
+	var between []bson.RawValue // from below
+	for n.raw == nil && n.placedUnder != nil {
+		n = *n.placedUnder
+		between = append(between, n.id)
 	}
-	return append([]bson.RawValue{}, value.Values(n.raw.Lookup(s.o.AncestorsField))...)
+	slices.Reverse(between)
+	ids := append([]bson.RawValue{}, value.Values(n.raw.Lookup(s.o.AncestorsField))...)
+	return append(ids, between...)
 }
 
 // down is one $match, so that reads of descendants run as a find: see open.
