@@ -49,9 +49,10 @@ type mode struct {
 	// repairs lets nodes move. Of the nodes that no root leads to, only the cause is a finding, an orphan or a cycle above
 	// them. Without it no node moves, and each of them is a finding.
 	repairs bool
-	// placesOnly leaves nodes alone that have a place in the tree to, because they were inserted there or adopted before, and
-	// leaves to a further run what depends on siblings: child counts and orders.
-	placesOnly bool
+	// keepsPlaces leaves nodes alone that have a place in the tree to, because they were inserted there or adopted before.
+	keepsPlaces bool
+	// leavesSiblings leaves to a further run what depends on siblings: child counts and orders.
+	leavesSiblings bool
 }
 
 // The modes. Where the tree has no ParentField of its own, Adopt has two runs: it converts parent references, which is
@@ -59,7 +60,7 @@ type mode struct {
 var (
 	repairing = mode{repairs: true} // Repair, and Check, which finds what Repair writes
 	deriving  = mode{}              // Adopt and Convert
-	placing   = mode{placesOnly: true}
+	placing   = mode{keepsPlaces: true, leavesSiblings: true}
 )
 
 const (
@@ -154,7 +155,7 @@ func inParts(nodes []node, found []finding) (parts []part) {
 
 // suspectRoots returns the part of the roots, if they have a finding and the work is for all nodes.
 func (e *engine) suspectRoots(ctx context.Context) ([]part, error) {
-	if e.placesOnly || e.work != nil && e.work.Filter != nil {
+	if e.leavesSiblings || e.work != nil && e.work.Filter != nil {
 		return nil, nil
 	}
 	found, err := e.lookAtRoots(ctx)

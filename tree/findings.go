@@ -63,7 +63,7 @@ func (e *engine) look(ctx context.Context, nodes []node, writing bool) ([]findin
 	}
 	defer e.forgetUnrooted()
 	b := &batch{nodes: nodes, places: places, writing: writing}
-	if e.placesOnly {
+	if e.keepsPlaces {
 		return e.lookToAdopt(ctx, b)
 	}
 	if err := e.readChildren(ctx, b); err != nil {
@@ -96,7 +96,7 @@ func (e *engine) readChildren(ctx context.Context, b *batch) (err error) {
 	return err
 }
 
-func (e *engine) comparesCounts() bool { return !e.placesOnly && e.to.o.ChildCountField != "" }
+func (e *engine) comparesCounts() bool { return !e.leavesSiblings && e.to.o.ChildCountField != "" }
 
 func (e *engine) findings(b *batch) (found []finding) {
 	for i, n := range b.nodes {
@@ -118,7 +118,7 @@ func (e *engine) examine(n node, at *place, children []node) (found []finding) {
 		return found
 	}
 	found = append(found, e.wrongFields(n, at, children)...)
-	if e.placesOnly {
+	if e.leavesSiblings {
 		return found
 	}
 	return append(found, e.disorder(n, children)...)

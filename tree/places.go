@@ -15,7 +15,7 @@ type place struct {
 	segment bson.RawValue // in to
 	node    node          // as it was read, until the place is connected
 	said    said
-	adopted bool // before this run: see markAdopted
+	adopted bool // it has its place in to from before this run: see markAdopted
 
 	// The next step of the way up, set by beginStep and finishStep.
 	begun    bool     // beginStep has run
@@ -69,7 +69,7 @@ func (e *engine) placeOf(n node) *place {
 	if at == nil {
 		at = e.newPlace(n)
 	}
-	if e.placesOnly && !at.adopted && n.raw.Lookup(e.to.refField).Type != 0 { // perhaps since the last look
+	if e.keepsPlaces && !at.adopted && n.raw.Lookup(e.to.refField).Type != 0 { // perhaps since the last look
 		e.markAdopted(at, n)
 	}
 	return at
@@ -92,22 +92,23 @@ func (e *engine) markAdopted(at *place, n node) {
 	at.adopted, at.seenBelow = true, &node{ref: ref{at.id, at.segment, e.to.parse(n.raw).path}}
 }
 
-// moved reports whether a node names another parent than when its place was found. Old code moves nodes without
-// the lock, so the epoch does not show it. The place and those below it are wrong then.
+// moved reports whether a node that was read again says something else of its parent, or is named otherwise, than when
+// its place was found. Old code moves nodes without the lock, so the epoch does not show it. The place and those below it
+// are wrong then.
 func (e *engine) moved(n node) bool {
 	at := e.known[key(n.id)]
-	if at == nil || !at.begun {
+	switch {
+	case at == nil || !at.begun: // nothing was concluded from it
+		return false
+	case e.known[e.from.refKey(n.ref)] != at: // its children name it by something else now
+		return true
+	case e.from.isBare(n.raw) && (at.adopted || !at.said.bare || !same(n.parent, at.said.parent)):
+		return true // in ChildReferences, where the parent field says where a node without an array is
+	case at.adopted: // wherever its parent is
 		return false
 	}
-	if e.known[e.from.refKey(n.ref)] != at {
-		return true
-	}
-	// In ChildReferences the parent field says where a node without an array is.
-	if e.from.isBare(n.raw) && (at.adopted || !at.said.bare || !same(n.parent, at.said.parent)) {
-		return true
-	}
 	named, _ := e.from.parent(n)
-	return !at.adopted && at.said.refKey != e.from.refKey(named)
+	return at.said.refKey != e.from.refKey(named)
 }
 
 // readParents reads the parents of places that are not known, links the places to them, and returns
