@@ -13,9 +13,9 @@ import (
 )
 
 // nestedSets: {_id, left, right, parent}. The numbers of a node enclose those of its descendants, and children
-// fill the range of their parent without gaps. The parent field decides where a node is, so most functions are
-// those of parentRefs. The type numbers writes left and right, as the order of siblings.
-type nestedSets struct{ *store }
+// fill the range of their parent without gaps. The parent field decides where a node is, so these are parentRefs of which
+// the numbers tell what is below a node. The type numbers writes left and right, as the order of siblings.
+type nestedSets struct{ parentRefs }
 
 // nestedLayout has {left, right} in an index for subtrees, and {parent, left} for children in order.
 func nestedLayout(o Options) layout {
@@ -23,14 +23,6 @@ func nestedLayout(o Options) layout {
 		refField: o.ParentField, sortField: o.LeftField, byParentField: true, derived: o.LeftField,
 		numbered: true, descendantsFrom: fromNode}
 }
-
-func (s nestedSets) parent(n node) (ref, string)                    { return s.namedParent(n) }
-func (s nestedSets) fieldsUnder(parent *node) bson.D                { return s.parentField(parent) }
-func (s nestedSets) updatesBelow(node, node) []mongo.WriteModel     { return nil }
-func (s nestedSets) handOver(x node, heir *node) []mongo.WriteModel { return s.parentHandOver(x, heir) }
-func (s nestedSets) refExpr() any                                   { return expr.Field(s.o.IDField) }
-func (s nestedSets) up(levels int) mongo.Pipeline                   { return s.parentUp(levels) }
-func (s nestedSets) above(node, bson.RawValue) []bson.RawValue      { return nil }
 
 // liesBelow reports whether the number at the position is in the range of x.
 func (s nestedSets) liesBelow(x node, to foundPosition) (below, known bool) {
@@ -42,7 +34,7 @@ func (s nestedSets) liesBelow(x node, to foundPosition) (below, known bool) {
 // the parent fields.
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	if depth > 0 {
-		return s.parentDown(id, depth, self)
+		return s.parentRefs.down(id, depth, self)
 	}
 	left := expr.Field(s.o.LeftField)
 	stages := mongo.Pipeline{

@@ -11,7 +11,7 @@ import (
 )
 
 // parentRefs: {_id, parent}. Nothing is derived from the parent, so a move writes one node, and reads of more
-// than one level use $graphLookup.
+// than one level use $graphLookup. nestedSets embeds this type.
 type parentRefs struct{ *store }
 
 func parentLayout(o Options) layout {

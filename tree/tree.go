@@ -94,7 +94,7 @@ func (s *store) core() *core {
 	case MaterializedPath:
 		l.representation = materializedPath{s}
 	case NestedSets:
-		l.representation = nestedSets{s}
+		l.representation = nestedSets{parentRefs{s}}
 		n := numbers{l}
 		return &core{store: s, shape: oneParent{l, n}, numbers: &n}
 	}
