@@ -129,12 +129,13 @@ func (s numbers) leftAt(ctx context.Context, pos foundPosition) (int64, error) {
 
 // leftByAnchor is leftAt for a position with an anchor, whose numbers were checked.
 func leftByAnchor(pos foundPosition) int64 {
-	switch {
-	case pos.kind == beforeSibling:
+	switch pos.kind {
+	case beforeSibling:
 		return pos.anchor.left
-	case pos.kind == afterSibling:
+	case afterSibling:
 		return pos.anchor.right + 1
-	case pos.first:
+	}
+	if pos.first { // under the anchor
 		return pos.anchor.left + 1
 	}
 	return pos.anchor.right
