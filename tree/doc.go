@@ -271,7 +271,7 @@ package tree
 //     `oneParent`, `references` and `store`.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
 //     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a
-//     range; what a Move shifts is in `numbers.swap`, and `numbers.encloses` finds a cycle.
+//     range; what a Move shifts is in `numbers.swap`, and `liesBelow` finds a cycle.
 //   - Stored documents have the literature's fields and no other. The lock lives in a collection beside it, so that
 //     `Roots` and users' queries never meet them.
 //   - Moves, deletes, loads and repairs begin with a real `$inc` of the tree's lock document; snapshot isolation alone
