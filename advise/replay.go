@@ -45,7 +45,7 @@ const (
 // replays groups the finds and aggregations of a collection that can be sent once more, the commonest
 // first. left are those without values, and those that read or write other collections.
 func replays(name string, copied []string, commands []command) (out []Replay, left int64) {
-	known := map[string]bool{}
+	known := map[string]int{} // the place of a command in its Replay
 	for _, q := range commands {
 		if q.Collection != name || q.name != "find" && q.name != "aggregate" {
 			continue
@@ -61,8 +61,11 @@ func replays(name string, copied []string, commands []command) (out []Replay, le
 			i, out = len(out), append(out, Replay{Query: shape})
 		}
 		out[i].Seen += q.calls
-		if text := string(command.Command); !known[text] && len(out[i].commands) < replayValues {
-			known[text] = true
+		text := string(command.Command)
+		if own, again := known[text]; again {
+			out[i].commands[own].calls += command.calls
+		} else if len(out[i].commands) < replayValues {
+			known[text] = len(out[i].commands)
 			out[i].commands = append(out[i].commands, command)
 		}
 	}
@@ -185,24 +188,28 @@ func (m *meter) read(ctx context.Context, command bson.D) (answer []bson.D, err 
 }
 
 // replay sends the reads to the collections that have the documents as they were, and as the service sends them
-// to where the pattern is adopted, and compares the answers. It leaves out reads that the server refuses, and reports
-// whether the others could all be told.
-func (r *Replay) replay(ctx context.Context, db *mongo.Database, originals map[string]string, s service) (bool, error) {
+// to where the pattern is adopted, and compares the answers. It leaves out reads that the server refuses, and those that do
+// not tell what the service sends. untold are the calls of these.
+func (r *Replay) replay(ctx context.Context, db *mongo.Database, originals map[string]string, s service) (untold int64, err error) {
 	for _, c := range r.commands {
 		earlier, now := &meter{db: db}, &meter{db: db}
 		before, err := earlier.read(ctx, c.of(originals))
 		if ctx.Err() != nil {
-			return false, ctx.Err()
+			return 0, ctx.Err()
 		}
 		if err != nil {
 			continue
 		}
 		after, told, err := s.read(ctx, now, c)
-		switch {
-		case ctx.Err() != nil:
-			return false, ctx.Err()
-		case err != nil && !slices.Contains(now.shapes, r.Query), err == nil && !told:
-			return false, nil
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if err != nil { // if the server refuses another command than before, that is not what the service sends
+			told = slices.Contains(now.shapes, r.Query)
+		}
+		if !told {
+			untold += c.calls
+			continue
 		}
 		lost := ""
 		if err != nil {
@@ -223,7 +230,7 @@ func (r *Replay) replay(ctx context.Context, db *mongo.Database, originals map[s
 		r.BytesAfter += now.bytes
 		r.DocumentsAfter += now.documents
 	}
-	return r.Replayed > 0, nil
+	return untold, nil
 }
 
 // lost is the first value of the documents before that those after lack, as a path; "" if they have all. Documents

@@ -196,15 +196,16 @@ func (t *Trial) measures(ctx context.Context, scratch *mongo.Database, report *R
 		t.Grown[i] -= before[i]
 	}
 	for i := range reads {
-		told, err := reads[i].replay(ctx, scratch, originals, service)
-		switch {
-		case err != nil:
+		untold, err := reads[i].replay(ctx, scratch, originals, service)
+		if err != nil {
 			return err
-		case told:
-			t.Replays = append(t.Replays, reads[i])
-		default:
-			t.NotReplayed += reads[i].Seen
 		}
+		if reads[i].Replayed == 0 {
+			t.NotReplayed += reads[i].Seen
+			continue
+		}
+		t.NotReplayed += untold
+		t.Replays = append(t.Replays, reads[i])
 	}
 	t.ReadAfter, err = figure(ctx, adopted, "$max")
 	if t.ReadAfter == t.ReadBefore {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -253,6 +254,40 @@ func TestReplays(t *testing.T) {
 				t.Errorf("the text does not say so: %s", &text)
 			}
 		})
+	}
+}
+
+// Where only some reads of a shape say what a service sends then, the others are still compared: a lost null is found
+// beside a read for null.
+func TestReplayOfSomeValues(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	c := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "attribute: many indexed fields that most lack"), 120, "things")
+	doc := c.docs[9].(bson.D)
+	var lacking string
+	for _, f := range c.docs[8].(bson.D) {
+		if !slices.ContainsFunc(doc, func(own bson.E) bool { return own.Key == f.Key }) {
+			lacking = f.Key
+		}
+	}
+	c.docs[9] = append(doc, bson.E{Key: lacking, Value: nil})
+	queries, last := store(t, db, []labelled{c}), doc[len(doc)-1]
+	for value, calls := range map[any]int64{last.Value: 2, nil: 3} {
+		for range 2 { // the same read twice
+			queries = append(queries, query(t, calls, find("things", last.Key, value)))
+		}
+	}
+	report := said(t, db, queries, "attribute:things", "things", "")
+	if len(report.Findings) == 0 {
+		return
+	}
+	trial, err := advise.Try(t.Context(), db, scratchOf(t, db), report, report.Findings[0], nil)
+	testkit.OK(t, err)
+	if len(trial.Replays) != 1 || trial.NotReplayed != 6 {
+		t.Fatal(printedTrial(t, trial))
+	}
+	if r := trial.Replays[0]; r.Seen != 10 || r.Replayed != 1 || r.Lost != lacking || r.LostIn != 1 {
+		t.Errorf("%s loses %q in %d answers", r.Query, r.Lost, r.LostIn)
 	}
 }
 
