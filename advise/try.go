@@ -406,6 +406,14 @@ func adopting(result mongopatterns.Result, err error) error {
 	return err
 }
 
+// indexAndAdopt adopts a pattern once it has its indexes.
+func indexAndAdopt(ctx context.Context, index func(context.Context) error, adopt func(context.Context, *mongopatterns.Work) (mongopatterns.Result, error)) error {
+	if err := index(ctx); err != nil {
+		return err
+	}
+	return adopting(adopt(ctx, nil))
+}
+
 // mostly is adopting where up to 5 % of the documents may be dirty, such as those without a date.
 func mostly(s service, result mongopatterns.Result, err error) (service, error) {
 	if s.refused = result.Failed; float64(result.Failed) <= dirtyShare*float64(result.Examined) {
@@ -437,7 +445,7 @@ func tryOutlier(c *collection, a *list, limit int64) trying {
 		if err != nil {
 			return service{}, err
 		}
-		return overflowing(c.name+"_overflow", a.path, limit, lists.OverflowFilter), errors.Join(lists.EnsureIndexes(ctx), adopting(lists.Adopt(ctx, nil)))
+		return overflowing(c.name+"_overflow", a.path, limit, lists.OverflowFilter), indexAndAdopt(ctx, lists.EnsureIndexes, lists.Adopt)
 	})
 }
 
@@ -448,7 +456,7 @@ func trySubset(c *collection, a *list, w want) trying {
 		if err != nil {
 			return service{}, err
 		}
-		return keeping(itemsName(c, a.path), a.path, w, lists.ItemsFilter, lists.Sort()), errors.Join(lists.EnsureIndexes(ctx), adopting(lists.Adopt(ctx, nil)))
+		return keeping(itemsName(c, a.path), a.path, w, lists.ItemsFilter, lists.Sort()), indexAndAdopt(ctx, lists.EnsureIndexes, lists.Adopt)
 	})
 }
 
@@ -575,7 +583,10 @@ func tryAttribute(c *collection, paths []string) trying {
 				}
 			}
 		}
-		if err := errors.Join(attributes.EnsureIndexes(ctx), adopting(attributes.Adopt(ctx, columns, nil))); err != nil {
+		adopt := func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+			return attributes.Adopt(ctx, columns, work)
+		}
+		if err := indexAndAdopt(ctx, attributes.EnsureIndexes, adopt); err != nil {
 			return 0, service{}, err
 		}
 		after, err := keysOf(ctx, coll)
@@ -636,7 +647,7 @@ func tryTree(c *collection, field string) trying {
 		if err != nil {
 			return 0, service{}, err
 		}
-		return 0, climbing(field), errors.Join(nodes.EnsureIndexes(ctx), adopting(nodes.Adopt(ctx, nil)))
+		return 0, climbing(field), indexAndAdopt(ctx, nodes.EnsureIndexes, nodes.Adopt)
 	}
 }
 
@@ -649,7 +660,7 @@ func tryChildren(c *collection, field string, graph bool) trying {
 		}
 		same := sending(func(c command) bson.D { return c.body })
 		same.unordered = true // what a $graphLookup finds
-		return 0, same, errors.Join(nodes.EnsureIndexes(ctx), adopting(nodes.Adopt(ctx, nil)))
+		return 0, same, indexAndAdopt(ctx, nodes.EnsureIndexes, nodes.Adopt)
 	}
 }
 
@@ -685,7 +696,10 @@ func tryExtref(c, source *collection, j joins) trying {
 				return 0, service{}, err
 			}
 		}
-		if err := errors.Join(references.EnsureIndexes(ctx), adopting(references.Adopt(ctx, j.target(c.name), nil))); err != nil {
+		adopt := func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+			return references.Adopt(ctx, j.target(c.name), work)
+		}
+		if err := indexAndAdopt(ctx, references.EnsureIndexes, adopt); err != nil {
 			return 0, service{}, err
 		}
 		after, err := examined(now)
@@ -711,7 +725,7 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 		if err != nil {
 			return 0, service{}, err
 		}
-		if err := errors.Join(totals.EnsureIndexes(ctx), adopting(totals.Adopt(ctx, nil))); err != nil {
+		if err := indexAndAdopt(ctx, totals.EnsureIndexes, totals.Adopt); err != nil {
 			return 0, service{}, err
 		}
 		saved := int64(0)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/advise"
@@ -304,6 +306,28 @@ func stats(t *testing.T, collection string, calls int64) advise.Query {
 		t.Fatal("no shape")
 	}
 	return q
+}
+
+// Where the pattern cannot have its indexes, a trial adopts nothing.
+func TestTryWithoutIndexes(t *testing.T) {
+	t.Parallel()
+	db, scratch := mongotest.Database(t), mongotest.Database(t)
+	c := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "computed: totals of a product"), 200, "things")
+	report := look(t, db, unhurried(store(t, db, []labelled{c})))
+	if len(report.Findings) != 1 || report.Findings[0].Pattern != "computed" {
+		t.Fatalf("advised %v, %v", named(report), about(report, "things"))
+	}
+	key := bson.D{{Key: c.docs[0].(bson.D)[4].Key, Value: 1}}
+	_, err := db.Collection("things").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: key, Options: options.Index().SetSparse(true)})
+	testkit.OK(t, err)
+	commands := mongotest.Record(t, scratch, func() {
+		if _, err := advise.Try(t.Context(), db, scratch, report, report.Findings[0], nil); !errors.Is(err, mongopatterns.ErrIndexConflict) {
+			t.Errorf("%v", err)
+		}
+	})
+	if slices.Contains(commands.Names(), "update") {
+		t.Errorf("sent %v", commands.Names())
+	}
 }
 
 // A trial is refused where it would harm or say nothing.
