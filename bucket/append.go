@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -123,11 +124,14 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		}
 		parts := b.core.cut(groups)
 		if len(parts) == 0 {
-			return r, nil
+			return r, maintain.First(&r)
 		}
 		full, err := b.core.send(ctx, parts, &r)
-		if err != nil || full == nil {
+		if err != nil {
 			return r, err
+		}
+		if full == nil {
+			return r, maintain.First(&r)
 		}
 		if err := b.core.frame.CheckRetry(ctx, attempt, full); err != nil {
 			return r, err

@@ -264,11 +264,41 @@ func TestAppendManyOutcomes(t *testing.T) {
 			bson.D{{Key: "start", Value: bson.D{{Key: "$ne", Value: at(0, 20, 0)}}}})))
 		b := newBuckets[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), nil)
 		result, err := b.AppendMany(t.Context(), timeseries.Of("s", seconds(5000)...), work)
-		if err == nil || result.Done != 1940 || result.Failed != 60 || result.Examined != 2000 || result.Unknown != 0 || stored(b) != 1940 {
+		if err == nil || result.Done != 4940 || result.Failed != 60 || result.Examined != 5000 || result.Unknown != 0 || stored(b) != 4940 {
 			t.Errorf("%+v, %v; stored %d", result, err, stored(b))
 		}
 		if len(result.Failures) != 1 || result.Failures[0].ID.Document().Lookup("start").Time() != at(0, 20, 0).Local() {
 			t.Errorf("%+v", result.Failures)
+		}
+	})
+	t.Run("strict", func(t *testing.T) {
+		b := newBuckets[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), nil)
+		result, err := b.AppendMany(t.Context(), timeseries.Of("strict", seconds(5000)...), &mongopatterns.Work{BatchSize: 1000, Strict: true})
+		if err == nil || result.Done != 1940 || result.Failed != 60 || result.Examined != 2000 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+	// Beside the refused minute is one that another writer has filled: its measurements are sent again.
+	t.Run("refused and full", func(t *testing.T) {
+		o := &bucket.Options{MaxCount: 60}
+		mustAppend(t, newBuckets[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), o), "full", event{Timestamp: at(0, 0, 0)})
+		b := newBuckets[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), o)
+		result, err := b.AppendMany(t.Context(), timeseries.Of("full", append(seconds(60), event{Timestamp: at(0, 20, 0)})...), work)
+		if err == nil || result.Done != 60 || result.Failed != 1 || result.Unknown != 0 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+	t.Run("refused in a transaction", func(t *testing.T) {
+		b := newBuckets[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), nil)
+		err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+			result, err := b.AppendMany(ctx, timeseries.Of("tx", seconds(5000)...), work)
+			if err == nil || result.Examined != 2000 {
+				t.Errorf("%+v, %v", result, err)
+			}
+			return err
+		})
+		if stats, failed := b.Aggregate(t.Context(), "tx", time.Time{}, time.Time{}); err == nil || failed != nil || stats.Count != 0 {
+			t.Errorf("%v, %v; stored %d", err, failed, stats.Count)
 		}
 	})
 	t.Run("deadline before", func(t *testing.T) {

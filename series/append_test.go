@@ -61,11 +61,21 @@ func TestAppendManyOutcomes(t *testing.T) {
 		}
 		s := open[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), nil)
 		result, err := s.AppendMany(t.Context(), timeseries.Of("s", seconds(5000)...), work)
-		if err == nil || result.Done != 1940 || result.Failed != 60 || result.Examined != 2000 || result.Unknown != 0 || total(t, s) != 1940 {
+		if err == nil || result.Done != 4940 || result.Failed != 60 || result.Examined != 5000 || result.Unknown != 0 || total(t, s) != 4940 {
 			t.Errorf("%+v, %v", result, err)
 		}
 		if len(result.Failures) != 1 || !result.Failures[0].ID.Document().Lookup("start").Time().Equal(at(0, 20, 0)) {
 			t.Errorf("%+v", result.Failures)
+		}
+	})
+	// Beside the refused minute is one that another writer has filled: its measurements are sent again.
+	t.Run("refused and full", func(t *testing.T) {
+		o := &series.Options{MaxCount: 1}
+		appendMany(t, open[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), o), "full", event{Timestamp: at(0, 0, 0)})
+		s := open[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), o)
+		result, err := s.AppendMany(t.Context(), timeseries.Of("full", append(seconds(60), event{Timestamp: at(0, 20, 0)})...), work)
+		if err == nil || result.Done != 60 || result.Failed != 1 || result.Unknown != 0 {
+			t.Errorf("%+v, %v", result, err)
 		}
 	})
 	t.Run("canceled", func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
@@ -29,12 +30,7 @@ func (c *core) save(ctx context.Context, blocks []*block) (r mongopatterns.Resul
 			return r, err
 		}
 	}
-	for _, b := range blocks {
-		if b.refused != nil {
-			return r, b.refused
-		}
-	}
-	return r, nil
+	return r, maintain.First(&r)
 }
 
 // try sends blocks once and returns those to be sent again. At the first attempt the documents are guessed, except in a

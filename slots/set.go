@@ -15,6 +15,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
@@ -120,7 +122,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		}
 		left = again
 	}
-	return r, nil
+	return r, maintain.First(&r)
 }
 
 // send sends the slots of documents once and counts them. It returns the groups to be sent again, and the server's
@@ -142,8 +144,13 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 			r.Unknown += int64(rows)
 		case windows.Taken:
 			again, taken = append(again, groups[i]), o.Err
-		case windows.TooLarge, windows.Unkeyed: // a slot has only one place; the collection is sharded by another key
+		case windows.Unkeyed: // the collection is sharded by another key
 			err = cmp.Or(err, fault.Of(upserts[i].ID(), o.Err))
+			g.frame.CountRefused(r, upserts[i].ID(), rows, o.Err)
+		case windows.TooLarge: // a slot has only one place
+			if txn.Running(ctx) { // which the answer has ended
+				err = cmp.Or(err, fault.Of(upserts[i].ID(), o.Err))
+			}
 			g.frame.CountRefused(r, upserts[i].ID(), rows, o.Err)
 		case windows.Refused:
 			g.frame.CountRefused(r, upserts[i].ID(), rows, o.Err)

@@ -467,11 +467,11 @@ func TestSetBeyondADocument(t *testing.T) {
 	s := newSlots[int, string](t, fresh(t), timeseries.Days(nil), nil)
 	large := strings.Repeat("x", 9<<20)
 	testkit.OK(t, s.Set(t.Context(), 1, at(0, 0, 0), large))
-	for name, err := range map[string]error{
-		"set":      s.Set(t.Context(), 1, at(0, 1, 0), large),
-		"set many": testkit.ErrorOf(s.SetMany(t.Context(), timeseries.Of(1, slots.Slot[string]{Time: at(0, 1, 0), Value: large}), nil)),
+	for want, err := range map[string]error{
+		`slots: set: _id {"series":`: s.Set(t.Context(), 1, at(0, 1, 0), large),
+		`slots: set many: 1 of 1 not stored, the first: _id {"series":`: testkit.ErrorOf(s.SetMany(t.Context(),
+			timeseries.Of(1, slots.Slot[string]{Time: at(0, 1, 0), Value: large}), nil)),
 	} {
-		want := `slots: ` + name + `: _id {"series":`
 		if text := fmt.Sprint(err); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(text, want) || !strings.Contains(text, "16 MiB") {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -105,7 +105,7 @@ func (d *division) count(batch []bson.Raw, result mongopatterns.Result) error {
 	result.Examined += int64(len(batch))
 	Add(d.total, result)
 	if d.strict {
-		return first(&result)
+		return First(&result)
 	}
 	return nil
 }

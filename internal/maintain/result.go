@@ -30,9 +30,9 @@ func Fail(r *mongopatterns.Result, collection string, id bson.RawValue, err erro
 	Add(r, mongopatterns.Result{Failed: 1, Failures: []mongopatterns.Failure{{Collection: collection, ID: id, Err: err}}})
 }
 
-// first returns the error of the first failure, with the _id of its document, or nil without a failure. A strict
+// First returns the error of the first failure, with the _id of its document, or nil without a failure. A strict
 // call ends with it.
-func first(r *mongopatterns.Result) error {
+func First(r *mongopatterns.Result) error {
 	if len(r.Failures) == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ type unstored struct{ result mongopatterns.Result }
 
 func (u *unstored) Error() string {
 	text := fmt.Sprintf("%d of %d not stored", u.result.Failed, u.result.Examined)
-	if err := first(&u.result); err != nil {
+	if err := First(&u.result); err != nil {
 		text += ", the first: " + err.Error()
 	}
 	return text

@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -107,11 +108,13 @@ func (g *Groups[C]) GroupOf(f *Frame, series any, ms int64) (group *Group[C], er
 type Batch interface {
 	Add(series, m any) error // m is of the type that the package gives to Untyped
 	Size() (count, bytes int)
-	// Store can be called again after an error.
+	// Store can be called again after an error. If the server refuses some documents, it stores the others and returns
+	// the error of the first, except in a transaction, which the refusal ends.
 	Store(ctx context.Context) (mongopatterns.Result, error)
 }
 
-// Many stores measurements batch by batch. At an invalid one it stores those before it and ends.
+// Many stores measurements batch by batch. At an invalid one it stores those before it and ends. One that the server
+// refuses ends it only with Work.Strict, or in a transaction.
 func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	defer maintain.Unstored(&err, &total)
@@ -166,9 +169,13 @@ func (s *storing) flush(ctx context.Context) (err error) {
 	}
 	maintain.Add(&s.total, result)
 	s.batch = s.begin()
-	if err != nil {
+	goesOn := fault.Refused(err) && settled(result) == int64(count) && !s.work.Strict && !txn.Running(ctx)
+	if err != nil && !goesOn {
 		return err
 	}
 	s.work.Progress(s.total)
 	return nil
 }
+
+// settled counts the measurements whose fate is known. If these are all, what is not stored was refused.
+func settled(r mongopatterns.Result) int64 { return r.Done + r.Skipped + r.Failed }

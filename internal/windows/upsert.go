@@ -49,7 +49,8 @@ type Outcome struct {
 }
 
 // Send sends upserts in one unordered bulk write and returns the outcome of each. err is nil if each is
-// Written, Taken, TooLarge or Unkeyed. If only one has failed, it names the document.
+// Written, Taken, TooLarge or Unkeyed, or, outside a transaction, Refused. If only one has failed, it names the
+// document.
 //
 // Cost: 1 round trip.
 func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
@@ -77,8 +78,11 @@ func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
 		}
 	}
 	for _, e := range answer.WriteErrors {
-		out[e.Index] = Outcome{fateOf(e), fault.Sized(e)}
-		failed = failed || out[e.Index].Fate >= Refused
+		one := answer // the answer about this upsert alone
+		one.WriteErrors = []mongo.BulkWriteError{e}
+		fate := fateOf(e)
+		out[e.Index] = Outcome{fate, fault.Arrays(fault.Sized(one))}
+		failed = failed || fate > Refused || fate == Refused && txn.Running(ctx)
 	}
 	if !failed {
 		return out, nil
