@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
@@ -131,15 +132,11 @@ func newOrder(sort bson.D) (order, error) {
 		if out.index(e.Key) >= 0 {
 			return nil, fmt.Errorf("the field %q is given twice", e.Key)
 		}
-		key := sortKey{e.Key, false, strings.Split(e.Key, ".")}
-		switch e.Value {
-		case 1, int32(1), int64(1), 1.0:
-		case -1, int32(-1), int64(-1), -1.0:
-			key.desc = true
-		default:
-			return nil, fmt.Errorf("the direction of %q must be 1 or -1", e.Key)
+		direction, err := config.Direction(e)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, key)
+		out = append(out, sortKey{e.Key, direction < 0, strings.Split(e.Key, ".")})
 	}
 	return out, nil
 }

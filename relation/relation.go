@@ -178,6 +178,11 @@ func (c *core) applySettings() error {
 	if len(o.Sort) == 0 {
 		o.Sort = expr.D("_id", -1)
 	}
+	for _, e := range o.Sort {
+		if _, err := config.Direction(e); err != nil {
+			return fault.Invalid("Options.Sort: %w", err)
+		}
+	}
 	parent := []config.Setting{
 		config.Name("Options.ChildrenField", &o.ChildrenField, ""),
 		config.Name("Options.KeyField", &o.KeyField, "_id"),

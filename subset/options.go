@@ -161,13 +161,9 @@ func (o *Options) fullOrder() error {
 	var paths []string
 	last := int32(-1)
 	for i, e := range o.Sort {
-		switch e.Value {
-		case 1, int32(1), int64(1), 1.0:
-			last = 1
-		case -1, int32(-1), int64(-1), -1.0:
-			last = -1
-		default:
-			return fmt.Errorf("the direction of %q must be 1 or -1, not %v", e.Key, e.Value)
+		var err error
+		if last, err = config.Direction(e); err != nil {
+			return err
 		}
 		if e.Key == "_id" && i < len(o.Sort)-1 {
 			return errors.New("it must end with _id, if it has that")

@@ -108,6 +108,17 @@ func Check(option string, check func() error) Setting {
 	}}
 }
 
+// Direction returns the direction of a field in a sort, and refuses any other than 1 and -1.
+func Direction(e bson.E) (int32, error) {
+	switch e.Value {
+	case 1, int32(1), int64(1), 1.0:
+		return 1, nil
+	case -1, int32(-1), int64(-1), -1.0:
+		return -1, nil
+	}
+	return 0, fmt.Errorf("the direction of %q must be 1 or -1, not %v", e.Key, e.Value)
+}
+
 // Collections refuses nil collections, two collections of a helper with the same name, and collections of
 // two databases, because results identify collections by name and transactions write to all of them.
 // Arguments alternate name and collection.
