@@ -30,7 +30,6 @@ type core struct {
 	parents, children     *scoped.Collection
 	links                 *scoped.Collection // nil without Options.Links
 	codec                 codec.Codec
-	scope                 *scope.Scope
 	inChild               string // the child's field that names its parent or parents: OwnerField, OwnersField or ""
 	toChildren, toParents side
 	oneCollection         bool // of parents and children
@@ -38,6 +37,9 @@ type core struct {
 
 	isParentID, isChildID func(ref bson.RawValue) bool // whether asID takes it
 }
+
+// scope is that of all collections.
+func (c *core) scope() *scope.Scope { return c.parents.Scope() }
 
 // collections returns all collections with documents or references.
 func (c *core) collections() []*scoped.Collection {
@@ -60,15 +62,15 @@ type side struct {
 // between reports whether the references are documents of Links.
 func (s side) between() bool { return s.from != "_id" }
 
-// naming selects the documents with a reference to an ID. link selects that of one document.
-func (s side) naming(id bson.RawValue) bson.D { return expr.D(s.field, value.Equal(id)) }
+// referringTo selects the documents with a reference to an ID. link selects that of one document.
+func (s side) referringTo(id bson.RawValue) bson.D { return expr.D(s.field, value.Equal(id)) }
 
 func (s side) link(from, id bson.RawValue) bson.D {
-	return append(expr.D(s.from, value.Equal(from)), s.naming(id)...)
+	return append(expr.D(s.from, value.Equal(from)), s.referringTo(id)...)
 }
 
-// named selects the document that a reference names.
-func (s side) named(id bson.RawValue) bson.D { return expr.D(s.key, value.Equal(id)) }
+// withKey selects the document of target that references to an ID name.
+func (s side) withKey(id bson.RawValue) bson.D { return expr.D(s.key, value.Equal(id)) }
 
 // drop removes references from the documents that a filter selects.
 func (s side) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
@@ -316,7 +318,7 @@ func (c *core) addWhereFree(ctx context.Context, p bson.RawValue, children []bso
 		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.noArrays(free), expr.Op("$set", expr.D(c.inChild, p)))))
 	}
 	// $addToSet refuses a list that is null or undefined, which needs an expression instead.
-	room := bson.A{c.toParents.naming(p), expr.D(c.inChild+"."+strconv.Itoa(c.opts.MaxCount-1), absent)}
+	room := bson.A{c.toParents.referringTo(p), expr.D(c.inChild+"."+strconv.Itoa(c.opts.MaxCount-1), absent)}
 	quick := append(filter, expr.Element(c.inChild, notNull), expr.Element("$or", room))
 	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", expr.D(c.inChild, p)))))
 	if err != nil || named == int64(len(children)) {
@@ -386,7 +388,7 @@ func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawV
 			return err
 		}
 	}
-	return c.toParents.drop(ctx, append(in(c.toParents.from, children), c.toParents.naming(p)...), p)
+	return c.toParents.drop(ctx, append(in(c.toParents.from, children), c.toParents.referringTo(p)...), p)
 }
 
 func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
@@ -474,7 +476,7 @@ func (c *core) writeParent(ctx context.Context, p, child bson.RawValue) error {
 	if c.opts.ChildrenField != "" {
 		return c.addToParent(ctx, p, []bson.RawValue{child})
 	}
-	return orAbsent(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
+	return orAbsent(p, hold.Documents(ctx, c.parents, c.toParents.withKey(p)), mongopatterns.ErrNoParent)
 }
 
 // A role is that of a document which is deleted: parent or child.
@@ -507,7 +509,7 @@ func (c *core) delete(ctx context.Context, which any, policy mongopatterns.Delet
 
 // deleteIn is delete within the transaction.
 func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy, as role) (children int64, err error) {
-	doc, err := fault.Single(as.refs.target.FindOneAndDelete(ctx, as.refs.named(id))).Raw()
+	doc, err := fault.Single(as.refs.target.FindOneAndDelete(ctx, as.refs.withKey(id))).Raw()
 	if err != nil {
 		return 0, orAbsent(id, err, as.absent)
 	}
@@ -516,21 +518,21 @@ func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatte
 	case mongopatterns.Restrict:
 		err = as.refs.checkNone(ctx, id, own)
 	case mongopatterns.Unlink:
-		err = as.refs.drop(ctx, as.refs.naming(id), id)
+		err = as.refs.drop(ctx, as.refs.referringTo(id), id)
 	case mongopatterns.Cascade:
 		children, err = c.cascade(ctx, id, own)
 	}
 	if err != nil || !c.oneCollection || c.undirected {
 		return children, err
 	}
-	return children, as.others.drop(ctx, as.others.naming(id), id)
+	return children, as.others.drop(ctx, as.others.referringTo(id), id)
 }
 
 // checkNone refuses a deleted document with references: own, which it held itself, or others to it.
 func (s side) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawValue) (err error) {
 	referenced := len(own) > 0
 	if !referenced && s.holder != nil {
-		if referenced, err = maintain.Holds(ctx, s.holder, s.naming(id)); err != nil {
+		if referenced, err = maintain.Holds(ctx, s.holder, s.referringTo(id)); err != nil {
 			return err
 		}
 	}
@@ -543,7 +545,7 @@ func (s side) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawVal
 // cascade deletes the children of a deleted parent that have no other parent; own are the children
 // in the deleted parent's list.
 func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) (deleted int64, err error) {
-	theirs := c.toParents.naming(p)
+	theirs := c.toParents.referringTo(p)
 	if c.inChild != "" { // the children name their parents
 		alone := theirs
 		if c.opts.OwnerField != "" {

@@ -527,7 +527,7 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 		}
 		// The embedded child may lack the scope.
 		fields = slices.DeleteFunc(fields, func(e bson.E) bool {
-			return c.scope.Has(e.Key) && !slices.ContainsFunc(doc, func(own bson.E) bool { return own.Key == e.Key })
+			return c.scope().Has(e.Key) && !slices.ContainsFunc(doc, func(own bson.E) bool { return own.Key == e.Key })
 		})
 		return err == nil && maps.Equal(content(doc), content(fields)) &&
 			(c.inChild == "" || slices.ContainsFunc(references(stored, c.inChild), same))
@@ -581,7 +581,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		if err != nil {
 			return nil, err
 		}
-		embedded, err := codec.Codec{}.Value(slices.DeleteFunc(doc, func(e bson.E) bool { return c.scope.Has(e.Key) }))
+		embedded, err := codec.Codec{}.Value(slices.DeleteFunc(doc, func(e bson.E) bool { return c.scope().Has(e.Key) }))
 		if err != nil {
 			return nil, err
 		}

@@ -280,7 +280,7 @@ func (r *Relation[ParentID, ChildID, T]) First(ctx context.Context, parent Paren
 		return nil, err
 	}
 	return cursor.Collect(cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return r.core.children.Find(ctx, r.core.toParents.naming(id), options.Find().SetProjection(projection).SetLimit(int64(n)).SetSort(r.core.opts.Sort))
+		return r.core.children.Find(ctx, r.core.toParents.referringTo(id), options.Find().SetProjection(projection).SetLimit(int64(n)).SetSort(r.core.opts.Sort))
 	}))
 }
 
@@ -318,5 +318,5 @@ func (r *Relation[ParentID, ChildID, T]) ChildrenFilter(parent ParentID) bson.D 
 	if c.inChild == "" {
 		return expr.D("_id", expr.Op("$in", bson.A{}))
 	}
-	return c.scope.Match(expr.D(c.inChild, c.codec.Condition(parent)))
+	return c.scope().Match(expr.D(c.inChild, c.codec.Condition(parent)))
 }

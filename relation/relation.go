@@ -89,20 +89,21 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if err := cmp.Or(codec.CheckOrder[ParentID]("ParentID"), codec.CheckOrder[ChildID]("ChildID")); err != nil {
 		return nil, err
 	}
-	c := &core{parents: scoped.On(parents), children: scoped.On(children)}
+	var o Options
 	if opts != nil {
-		c.opts = *opts
+		o = *opts
 	}
-	c.opts.Scope, c.opts.Sort = slices.Clone(c.opts.Scope), slices.Clone(c.opts.Sort)
-	c.links = scoped.On(c.opts.Links)
+	o.Scope, o.Sort = slices.Clone(o.Scope), slices.Clone(o.Sort)
+	c := &core{opts: o, parents: scoped.On(parents), children: scoped.On(children), links: scoped.On(o.Links)}
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	c.codec = codec.New(parents, c.opts.Registry, c.opts.BSON)
-	if c.scope, err = scope.New(c.codec, c.opts.Scope); err != nil {
+	c.codec = codec.New(parents, o.Registry, o.BSON)
+	tenant, err := scope.New(c.codec, o.Scope)
+	if err != nil {
 		return nil, err
 	}
-	c.parents, c.children, c.links = c.parents.In(c.scope), c.children.In(c.scope), c.links.In(c.scope)
+	c.parents, c.children, c.links = c.parents.In(tenant), c.children.In(tenant), c.links.In(tenant)
 	c.toChildren, c.toParents = c.directions()
 	c.isParentID = func(ref bson.RawValue) bool { _, ok := asID[ParentID](c.codec, ref); return ok }
 	c.isChildID = func(ref bson.RawValue) bool { _, ok := asID[ChildID](c.codec, ref); return ok }
@@ -234,16 +235,16 @@ func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel
 	c, out := r.core, map[string][]mongo.IndexModel{}
 	if c.links != nil {
 		pair := expr.D(c.opts.ParentField, 1, c.opts.ChildField, 1)
-		out[c.links.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(pair), Options: options.Index().SetUnique(true)}, {Keys: c.scope.Keys(bson.D{pair[1], pair[0]})}}
+		out[c.links.Name()] = []mongo.IndexModel{{Keys: c.scope().Keys(pair), Options: options.Index().SetUnique(true)}, {Keys: c.scope().Keys(bson.D{pair[1], pair[0]})}}
 	}
 	if c.opts.KeyField != "_id" {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.opts.KeyField, 1)), Options: options.Index().SetUnique(true)}}
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope().Keys(expr.D(c.opts.KeyField, 1)), Options: options.Index().SetUnique(true)}}
 	}
 	if c.opts.ChildrenField != "" && !c.undirected {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope.Keys(expr.D(c.opts.ChildrenField, 1))}}
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: c.scope().Keys(expr.D(c.opts.ChildrenField, 1))}}
 	}
 	if c.inChild != "" {
-		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(c.scope.Keys(expr.D(c.inChild, 1)), c.opts.Sort...)})
+		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(c.scope().Keys(expr.D(c.inChild, 1)), c.opts.Sort...)})
 	}
 	return out
 }
@@ -269,9 +270,9 @@ func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err
 // parents, _id for the children, and {parent: 1, child: 1} for the links.
 func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 	c := r.core
-	out := map[string]bson.D{c.parents.Name(): c.scope.Keys(expr.D(c.opts.KeyField, 1)), c.children.Name(): c.scope.Keys(expr.D("_id", 1))}
+	out := map[string]bson.D{c.parents.Name(): c.scope().Keys(expr.D(c.opts.KeyField, 1)), c.children.Name(): c.scope().Keys(expr.D("_id", 1))}
 	if c.links != nil {
-		out[c.links.Name()] = c.scope.Keys(expr.D(c.opts.ParentField, 1, c.opts.ChildField, 1))
+		out[c.links.Name()] = c.scope().Keys(expr.D(c.opts.ParentField, 1, c.opts.ChildField, 1))
 	}
 	return out
 }
