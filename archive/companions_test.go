@@ -302,6 +302,39 @@ func TestApartHoldsItsOwn(t *testing.T) {
 	same(t, 2*20, held) // each trip is marked and unmarked once
 }
 
+// A document does not leave while a Repair brings companions to it: a Restore meanwhile waits, and takes them along.
+func TestApartHoldsWhatTheyBelongTo(t *testing.T) {
+	t.Parallel()
+	j := trips(t)
+	testkit.Insert(t, j.oldTrips, d("_id", 1, "archived_at", on(9)))
+	testkit.Insert(t, j.comments, d("_id", "late", "trip_id", 1))
+	ended := make(chan error, 1)
+	restoreMeanwhile := sync.OnceFunc(func() {
+		met := make(chan struct{})
+		meets := sync.OnceFunc(func() { close(met) })
+		go func() {
+			err := testkit.ErrorOf(j.Restore(t.Context(), all, &mongopatterns.Work{Progress: func(r mongopatterns.Result) {
+				if r.Conflicts > 0 {
+					meets()
+				}
+			}}))
+			meets()
+			ended <- err
+		}()
+		<-met // it waits for the transaction, or it has ended
+	})
+	testkit.OK(t, mongopatterns.Transact(t.Context(), j.db.Client(), func(ctx context.Context) error {
+		if err := testkit.ErrorOf(j.Repair(ctx, nil)); err != nil {
+			return err
+		}
+		restoreMeanwhile()
+		return nil
+	}))
+	testkit.OK(t, <-ended)
+	same(t, []string{}, testkit.Problems(t, j))
+	same(t, []int{1, 1}, []int{testkit.Count(t, j.trips, all), testkit.Count(t, j.comments, all)})
+}
+
 // The field of a companion may be its _id, or in it.
 func TestApartByID(t *testing.T) {
 	t.Parallel()
