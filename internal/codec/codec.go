@@ -1,5 +1,26 @@
 // Package codec encodes and decodes users' values with the registry in a helper's options, and with the BSON options
 // there or else of the client. A registry is an option because that of a client cannot be read from its collections.
+//
+// What encodes, each with the registry and the options of a Codec. What it refuses is ErrInvalid:
+//
+//	Document   a document
+//	Value      the value of a field
+//	Compared   a Value that stored ones are compared with, such as the key of a series
+//	Condition  a Compared, as the condition of a filter
+//	ID         a Compared that is an _id, or a reference to one
+//	Plain      a Value of the types that most _ids have, if there is neither a registry nor an option
+//
+// Build begins a document of values that are encoded already.
+//
+// What decodes, likewise, and the error for what does not fit:
+//
+//	Decode            a document that the package has stored       ErrMalformed
+//	DecodeValue       a value of one                               ErrMalformed
+//	DecodeCompared    a value that Compared has encoded            ErrMalformed, also if T encodes it differently
+//	DecodeID          an _id that ID has encoded                   ErrMalformed, also for what cannot be an _id
+//	DecodeGiven       a document that comes from somewhere else    ErrInvalid
+//	DecodeGivenValue  a value of one                               ErrInvalid
+//	DecodeNew         the _id of a document that will be inserted  ErrInvalid
 package codec
 
 import (
