@@ -68,11 +68,19 @@ func One[R any](result R, err error) (R, error) {
 // several commands, so that one which was not sent can come after one that is done.
 func Many[R any](result R, err error) (R, error) {
 	err = answered(result, err)
-	n, known := written(result)
-	if err != nil && (n > 0 || !notSent(err) && !(notWritten(err) && known) && !forbidden(result, err)) {
+	if err != nil && !nothingWritten(result, err) {
 		err = Unknown(err)
 	}
 	return result, Arrays(Sized(err))
+}
+
+// nothingWritten reports whether a write of several documents has certainly written none of them before this error.
+func nothingWritten(result any, err error) bool {
+	n, known := written(result)
+	if n > 0 {
+		return false
+	}
+	return notSent(err) || known && notWritten(err) || forbidden(result, err)
 }
 
 // forbidden reports whether the server refused a single command for want of rights, which it asks for before it writes.
