@@ -83,11 +83,12 @@ func find(coll *mongo.Collection, existing []spec, want spec) (bool, error) {
 	return false, nil
 }
 
-// excludes reports whether there cannot be another index with other options beside s, by its name or its keys. The server
-// decides about collations that differ: it completes them by their locale, and determines whether the index exists already.
+// excludes reports whether s, by its name or its keys, keeps another index with other options from being created beside it.
+// The server decides about collations that differ: it completes them by their locale, and determines whether the index
+// exists already.
 func (s spec) excludes(other spec) bool {
 	sameKey := bytes.Equal(s.Key, other.Key)
-	if s.Name == other.Name && !(sameKey && s.Collation.Locale == other.Collation.Locale) {
+	if s.Name == other.Name && (!sameKey || s.Collation.Locale != other.Collation.Locale) {
 		return true
 	}
 	// A unique index over all documents refuses what one over some allows.
