@@ -93,8 +93,8 @@ func (d *division) run(ctx context.Context, batch []bson.Raw) error {
 	}
 }
 
-// takeBackSkipped subtracts from Skipped the documents that were done before an error: a later attempt met them again,
-// and either found nothing to do in them or counted them as Skipped. skipped was the count before.
+// takeBackSkipped subtracts from Skipped the documents that were done before an error: a later attempt has met them again
+// and counted them so, unless its Step counts none as Skipped. skipped was the count before.
 func (d *division) takeBackSkipped(doneBefore, skipped int64) {
 	d.total.Skipped -= min(doneBefore, d.total.Skipped-skipped)
 }
