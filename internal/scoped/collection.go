@@ -63,11 +63,11 @@ func (c *Collection) Clone(opts ...options.Lister[options.CollectionOptions]) *C
 }
 
 func (c *Collection) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
-	return answered[*mongo.Cursor](ctx)(c.driver.Find(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).Find.After(opts)...))
+	return answered[*mongo.Cursor](ctx)(c.driver.Find(c.noting(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).Find.After(opts)...))
 }
 
 func (c *Collection) FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
-	found := c.driver.FindOne(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).FindOne.After(opts)...)
+	found := c.driver.FindOne(c.noting(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).FindOne.After(opts)...)
 	failed(ctx, found.Err())
 	return found
 }
@@ -77,7 +77,7 @@ func (c *Collection) Aggregate(ctx context.Context, pipeline any, opts ...option
 	if err != nil {
 		return nil, err
 	}
-	return answered[*mongo.Cursor](ctx)(c.driver.Aggregate(c.using(ctx), pipeline, comment.OptionsOf(ctx).Aggregate.After(opts)...))
+	return answered[*mongo.Cursor](ctx)(c.driver.Aggregate(c.noting(ctx), pipeline, comment.OptionsOf(ctx).Aggregate.After(opts)...))
 }
 
 // AggregateGiven aggregates documents that the command holds, whatever the collection holds. It needs no right but to read
@@ -90,7 +90,7 @@ func (c *Collection) AggregateGiven(ctx context.Context, docs bson.A, stages mon
 }
 
 func (c *Collection) CountDocuments(ctx context.Context, filter any, opts ...options.Lister[options.CountOptions]) (int64, error) {
-	return answered[int64](ctx)(c.driver.CountDocuments(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).Count.After(opts)...))
+	return answered[int64](ctx)(c.driver.CountDocuments(c.noting(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).Count.After(opts)...))
 }
 
 // EstimatedDocumentCount counts the documents of a scope exactly, because the server knows only the number of all.
@@ -98,7 +98,7 @@ func (c *Collection) EstimatedDocumentCount(ctx context.Context, opts ...options
 	if c.scope != nil {
 		return c.CountDocuments(ctx, bson.D{})
 	}
-	return answered[int64](ctx)(c.driver.EstimatedDocumentCount(c.using(ctx), comment.OptionsOf(ctx).Estimate.After(opts)...))
+	return answered[int64](ctx)(c.driver.EstimatedDocumentCount(c.noting(ctx), comment.OptionsOf(ctx).Estimate.After(opts)...))
 }
 
 // Watch refuses a scope.
@@ -114,7 +114,7 @@ func (c *Collection) InsertOne(ctx context.Context, doc any, opts ...options.Lis
 	if err != nil {
 		return nil, err
 	}
-	return noted(ctx, insertedOne)(c.driver.InsertOne(c.using(ctx), doc, comment.OptionsOf(ctx).InsertOne.After(opts)...))
+	return noted(ctx, insertedOne)(c.driver.InsertOne(c.noting(ctx), doc, comment.OptionsOf(ctx).InsertOne.After(opts)...))
 }
 
 func (c *Collection) InsertMany(ctx context.Context, docs any, opts ...options.Lister[options.InsertManyOptions]) (*mongo.InsertManyResult, error) {
@@ -122,7 +122,7 @@ func (c *Collection) InsertMany(ctx context.Context, docs any, opts ...options.L
 	if err != nil {
 		return nil, err
 	}
-	return noted(ctx, insertedMany)(c.driver.InsertMany(c.using(ctx), docs, comment.OptionsOf(ctx).InsertMany.After(opts)...))
+	return noted(ctx, insertedMany)(c.driver.InsertMany(c.noting(ctx), docs, comment.OptionsOf(ctx).InsertMany.After(opts)...))
 }
 
 func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
@@ -130,7 +130,7 @@ func (c *Collection) UpdateOne(ctx context.Context, filter, update any, opts ...
 	if err != nil {
 		return nil, err
 	}
-	return noted(ctx, updated)(c.driver.UpdateOne(c.using(ctx), c.scope.Filter(filter), update, comment.OptionsOf(ctx).UpdateOne.After(opts)...))
+	return noted(ctx, updated)(c.driver.UpdateOne(c.noting(ctx), c.scope.Filter(filter), update, comment.OptionsOf(ctx).UpdateOne.After(opts)...))
 }
 
 func (c *Collection) UpdateMany(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateManyOptions]) (*mongo.UpdateResult, error) {
@@ -138,7 +138,7 @@ func (c *Collection) UpdateMany(ctx context.Context, filter, update any, opts ..
 	if err != nil {
 		return nil, err
 	}
-	return noted(ctx, updated)(c.driver.UpdateMany(c.using(ctx), c.scope.Filter(filter), update, comment.OptionsOf(ctx).UpdateMany.After(opts)...))
+	return noted(ctx, updated)(c.driver.UpdateMany(c.noting(ctx), c.scope.Filter(filter), update, comment.OptionsOf(ctx).UpdateMany.After(opts)...))
 }
 
 func (c *Collection) ReplaceOne(ctx context.Context, filter, doc any, opts ...options.Lister[options.ReplaceOptions]) (*mongo.UpdateResult, error) {
@@ -146,15 +146,15 @@ func (c *Collection) ReplaceOne(ctx context.Context, filter, doc any, opts ...op
 	if err != nil {
 		return nil, err
 	}
-	return noted(ctx, updated)(c.driver.ReplaceOne(c.using(ctx), c.scope.Filter(filter), doc, comment.OptionsOf(ctx).ReplaceOne.After(opts)...))
+	return noted(ctx, updated)(c.driver.ReplaceOne(c.noting(ctx), c.scope.Filter(filter), doc, comment.OptionsOf(ctx).ReplaceOne.After(opts)...))
 }
 
 func (c *Collection) DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error) {
-	return noted(ctx, deleted)(c.driver.DeleteOne(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).DeleteOne.After(opts)...))
+	return noted(ctx, deleted)(c.driver.DeleteOne(c.noting(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).DeleteOne.After(opts)...))
 }
 
 func (c *Collection) DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
-	return noted(ctx, deleted)(c.driver.DeleteMany(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).DeleteMany.After(opts)...))
+	return noted(ctx, deleted)(c.driver.DeleteMany(c.noting(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).DeleteMany.After(opts)...))
 }
 
 func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
@@ -162,7 +162,7 @@ func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, o
 	if err != nil {
 		return nil, err
 	}
-	return noted(ctx, bulkWritten)(c.driver.BulkWrite(c.using(ctx), models, comment.OptionsOf(ctx).BulkWrite.After(opts)...))
+	return noted(ctx, bulkWritten)(c.driver.BulkWrite(c.noting(ctx), models, comment.OptionsOf(ctx).BulkWrite.After(opts)...))
 }
 
 func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
@@ -170,7 +170,7 @@ func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, o
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
-	return notedSingle(ctx, c.driver.FindOneAndUpdate(c.using(ctx), c.scope.Filter(filter), update, comment.OptionsOf(ctx).FindAndUpdate.After(opts)...))
+	return notedSingle(ctx, c.driver.FindOneAndUpdate(c.noting(ctx), c.scope.Filter(filter), update, comment.OptionsOf(ctx).FindAndUpdate.After(opts)...))
 }
 
 func (c *Collection) FindOneAndReplace(ctx context.Context, filter, doc any, opts ...options.Lister[options.FindOneAndReplaceOptions]) *mongo.SingleResult {
@@ -178,9 +178,9 @@ func (c *Collection) FindOneAndReplace(ctx context.Context, filter, doc any, opt
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
-	return notedSingle(ctx, c.driver.FindOneAndReplace(c.using(ctx), c.scope.Filter(filter), doc, comment.OptionsOf(ctx).FindAndReplace.After(opts)...))
+	return notedSingle(ctx, c.driver.FindOneAndReplace(c.noting(ctx), c.scope.Filter(filter), doc, comment.OptionsOf(ctx).FindAndReplace.After(opts)...))
 }
 
 func (c *Collection) FindOneAndDelete(ctx context.Context, filter any, opts ...options.Lister[options.FindOneAndDeleteOptions]) *mongo.SingleResult {
-	return notedSingle(ctx, c.driver.FindOneAndDelete(c.using(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).FindAndDelete.After(opts)...))
+	return notedSingle(ctx, c.driver.FindOneAndDelete(c.noting(ctx), c.scope.Filter(filter), comment.OptionsOf(ctx).FindAndDelete.After(opts)...))
 }

@@ -119,8 +119,8 @@ func transaction(ctx context.Context) *Notes {
 	return n
 }
 
-// using is ctx for a command to c.
-func (c *Collection) using(ctx context.Context) context.Context {
+// noting notes that a command in the transaction of ctx, if it has one, uses c. It returns ctx.
+func (c *Collection) noting(ctx context.Context) context.Context {
 	if n := transaction(ctx); n != nil {
 		n.Used(c)
 	}
