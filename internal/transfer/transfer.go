@@ -75,7 +75,7 @@ func Exchange(ctx context.Context, from, to *scoped.Collection, arrivals, depart
 	}
 	done, err := fault.Many(from.BulkWrite(ctx, departures))
 	if err == nil && done.DeletedCount != count {
-		err = txn.Conflict("archive")
+		err = txn.Conflict("move documents")
 	}
 	return err
 }
