@@ -34,17 +34,17 @@ func (t *transaction) commitInTurn(late context.Context) error {
 
 // commit sends the commit until it is answered.
 func (t *transaction) commit(late context.Context) error {
-	ctx, stop := pause.Undated(late)
+	undated, stop := pause.Undated(late)
 	defer stop()
 	pauses := pause.Writers()
 	for attempt := 0; ; attempt++ {
 		if attempt == 1 {
 			defer t.reset()
 		}
-		err := t.session.CommitTransaction(ctx)
+		err := t.session.CommitTransaction(undated)
 		over := late.Err()
 		if over != nil && errors.Is(err, context.Canceled) {
-			return fmt.Errorf("%w: %v", over, err) // nobody else has cancelled ctx
+			return fmt.Errorf("%w: %v", over, err) // nobody else has cancelled undated
 		}
 		if over != nil || t.clientTimeout && outOfTime(err) || !sendAgain(err) || pauses.Wait(late) != nil {
 			return err
@@ -66,13 +66,13 @@ func (t *transaction) resultOf(err error) (result, error) {
 
 // undo aborts an attempt after its error. The transaction may stay open if the abort has no answer, or if a command has
 // none, which can reach the server after the abort.
-func (t *transaction) undo(ctx, late context.Context, err error) {
+func (t *transaction) undo(limited, late context.Context, err error) {
 	if t.ownSession && !t.hasSent() { // a session of the caller can be reached in other ways
 		t.forget() // the server does not know it
 		return
 	}
 	// An abort without an answer does not keep the call until its deadline.
-	if !t.abort(late, grace) || ctx.Err() != nil || mongo.IsTimeout(err) || mongo.IsNetworkError(err) {
+	if !t.abort(late, grace) || limited.Err() != nil || mongo.IsTimeout(err) || mongo.IsNetworkError(err) {
 		t.mayBeOpen = true
 	}
 }

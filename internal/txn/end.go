@@ -26,13 +26,13 @@ const (
 // release closes a transaction that may be open, and ends the session if it is the transaction's own. The caller may use
 // his session as soon as Run returns, so that release then has only the time until late; what is still open after that ends
 // with the next transaction of the session.
-func (t *transaction) release(ctx, late context.Context) {
+func (t *transaction) release(limited, late context.Context) {
 	switch {
 	case t.lent != nil:
 		t.giveBack()
 	case t.ownSession && t.mayBeOpen:
-		closed := t.closeBehind(ctx)
-		if ctx.Err() == nil {
+		closed := t.closeBehind(limited)
+		if limited.Err() == nil {
 			return
 		}
 		select { // what is left of the half second is worth waiting: then nothing is open when Run returns
@@ -42,9 +42,9 @@ func (t *transaction) release(ctx, late context.Context) {
 	case t.ownSession:
 		t.session.EndSession(late)
 	case t.mayBeOpen:
-		ctx, stop := context.WithTimeout(late, grace)
+		bound, stop := context.WithTimeout(late, grace)
 		defer stop()
-		t.fence(ctx)
+		t.fence(bound)
 	}
 }
 
@@ -59,19 +59,19 @@ func (t *transaction) giveBack() {
 // closeBehind ends the transaction and then its session, behind the call. The kill has time of its own: a fence that was
 // not answered has used up all it had.
 func (t *transaction) closeBehind(ctx context.Context) (closed <-chan struct{}) {
-	ctx = context.WithoutCancel(ctx)
-	forFence, stop := context.WithTimeout(ctx, fenceBound)
+	behind := context.WithoutCancel(ctx)
+	forFence, stop := context.WithTimeout(behind, fenceBound)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer stop()
 		over := t.fence(forFence)
-		ctx, stop := context.WithTimeout(ctx, killBound)
+		forKill, stop := context.WithTimeout(behind, killBound)
 		defer stop()
-		if !over || t.routed(ctx) {
-			t.kill(ctx)
+		if !over || t.routed(forKill) {
+			t.kill(forKill)
 		}
-		t.session.EndSession(ctx)
+		t.session.EndSession(forKill)
 	}()
 	return done
 }

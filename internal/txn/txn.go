@@ -15,6 +15,16 @@
 //     ends it, which is another transaction of the same session (end.go).
 //  7. Where the fence does not reach, killSessions ends it (end.go).
 //  8. In a session of its own both happen behind the call, and the session ends after them (end.go).
+//
+// The contexts of a call:
+//
+//   - ctx of Run is the caller's.
+//   - limited is ctx, with a deadline after two minutes if ctx has none. Attempts and pauses end with it.
+//   - late ends half a second after limited: the time for the answer to a commit or an abort.
+//   - visible is limited as fn gets it: without a deadline if ctx has none, so that the client's Timeout applies to each
+//     command. undated is late in the same way, for the commit.
+//   - inside is visible with the session, and notes whether the session was asked for.
+//   - What happens behind the call has a context without the caller's end, see closeBehind.
 package txn
 
 import (
@@ -75,13 +85,13 @@ func run(ctx context.Context, client *mongo.Client, coll *scoped.Collection, fn 
 	if err != nil {
 		return fault.NotDone(err)
 	}
-	ctx, stop := pause.Limited(ctx)
+	limited, stop := pause.Limited(ctx)
 	defer stop()
-	late, stopLate := after(ctx) // the time for the answer to a commit or an abort
+	late, stopLate := after(limited)
 	defer stopLate()
-	defer t.release(ctx, late)
+	defer t.release(limited, late)
 	defer t.endTurn()
-	return t.attempts(ctx, late, fn)
+	return t.attempts(limited, late, fn)
 }
 
 // A transaction is all attempts of one Run: they use one session, and each has a new number.
@@ -124,12 +134,12 @@ func transactionOf(ctx context.Context, client *mongo.Client, coll *scoped.Colle
 }
 
 // attempts runs fn until it is committed, or another attempt would be of no use.
-func (t *transaction) attempts(ctx, late context.Context, fn func(ctx context.Context) error) error {
+func (t *transaction) attempts(limited, late context.Context, fn func(ctx context.Context) error) error {
 	var conflict error // that made fn run again
 	pauses := pause.Writers()
 	for {
-		got, err := t.try(ctx, late, fn)
-		over := ctx.Err()
+		got, err := t.try(limited, late, fn)
+		over := limited.Err()
 		switch {
 		case got == committed:
 			return nil
@@ -140,13 +150,13 @@ func (t *transaction) attempts(ctx, late context.Context, fn func(ctx context.Co
 		case !t.again(err):
 			return fault.NotDone(unsupported(err))
 		}
-		if !mongo.IsTimeout(err) { // that of ctx, which is about to end
+		if !mongo.IsTimeout(err) { // that of limited, which is about to end
 			conflict = err
 		}
-		if over = pauses.Wait(ctx); over != nil {
+		if over = pauses.Wait(limited); over != nil {
 			return fault.NotDone(contextError(over, conflict, err))
 		}
-		t.takeTurn(ctx)
+		t.takeTurn(limited)
 	}
 }
 
@@ -165,11 +175,11 @@ const (
 )
 
 // try runs fn once and commits. Its error is nil only after a commit.
-func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context) error) (result, error) {
+func (t *transaction) try(limited, late context.Context, fn func(ctx context.Context) error) (result, error) {
 	if err := t.start(); err != nil {
 		return undone, err
 	}
-	visible, stop := t.visible(ctx)
+	visible, stop := t.visible(limited)
 	defer stop()
 	t.inside = &watched{Context: mongo.NewSessionContext(visible, t.session)}
 	t.notes.Begin()
@@ -182,13 +192,13 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		}
 		return unknown, errEndedByFn
 	}
-	if err = cmp.Or(err, ctx.Err(), t.ignored()); err != nil {
-		t.undo(ctx, late, err)
+	if err = cmp.Or(err, limited.Err(), t.ignored()); err != nil {
+		t.undo(limited, late, err)
 		return undone, err
 	}
 	got, err := t.resultOf(t.commitInTurn(late))
 	if got == committed {
-		scoped.NotesOf(ctx).Wrote(t.notes.Writes() - before)
+		scoped.NotesOf(limited).Wrote(t.notes.Writes() - before)
 	}
 	return got, err
 }
@@ -220,11 +230,11 @@ func (t *transaction) ignored() error {
 
 // visible is the context of fn. It shows the deadline of the caller and not that of Limited: with a deadline the driver
 // would not apply the client's Timeout.
-func (t *transaction) visible(ctx context.Context) (context.Context, func()) {
+func (t *transaction) visible(limited context.Context) (context.Context, func()) {
 	if t.clientTimeout {
-		return pause.Undated(ctx)
+		return pause.Undated(limited)
 	}
-	return ctx, func() {}
+	return limited, func() {}
 }
 
 // start begins an attempt. The client's concerns and read preference may be others, which a transaction refuses.
