@@ -64,9 +64,11 @@ func (f *Frame) move(ctx context.Context, target *scoped.Collection, found []bso
 // not isolate that read.
 func (f *Frame) moveIn(ctx context.Context, target *scoped.Collection, found []bson.Raw, arrive Arrive) (int, error) {
 	docs, err := transfer.ByID(ctx, f.Coll, found, nil)
-	docs = f.Only(found, docs)
-	if err != nil || len(docs) == 0 {
+	if err != nil {
 		return 0, err
+	}
+	if docs = f.Only(found, docs); len(docs) == 0 {
+		return 0, nil
 	}
 	for _, doc := range docs {
 		if err := f.CheckStart(doc); err != nil { // a start in an array, which the filter of Archive meets

@@ -1,11 +1,11 @@
 package windows
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"sort"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -257,8 +257,8 @@ func (l *ledger) replace(changed []*interval) {
 			l.intervals = slices.Insert(l.intervals, n, i)
 		}
 	}
-	behind := func(order int) int { return cmp.Or(order, -1) } // what equals the last _id is before the place
-	l.at, _ = slices.BinarySearchFunc(l.intervals, l.last, func(i *interval, id bson.RawValue) int { return behind(value.Compare(i.from, id)) })
-	l.at--
-	l.next, _ = slices.BinarySearchFunc(l.intervals[l.at].entries, l.last, func(e entry, id bson.RawValue) int { return behind(value.Compare(e.id, id)) })
+	after := func(id bson.RawValue) bool { return value.Compare(id, l.last) > 0 }
+	l.at = sort.Search(len(l.intervals), func(n int) bool { return after(l.intervals[n].from) }) - 1
+	entries := l.intervals[l.at].entries
+	l.next = sort.Search(len(entries), func(n int) bool { return after(entries[n].id) })
 }

@@ -116,17 +116,18 @@ func (f *Frame) CountRefused(r *mongopatterns.Result, id bson.RawValue, rows int
 	r.Failed += int64(rows - 1)
 }
 
-// CheckRetry returns nil if upserts that were Taken may be sent again after so many attempts. In a transaction
-// they may not: the duplicate key has ended it, and its next run reads the documents first.
-func (f *Frame) CheckRetry(ctx context.Context, attempt int, taken error) error {
+// CheckRetry returns nil if upserts whose document was full may be sent again after so many attempts, and otherwise the
+// error that ends the call. reason is the server's for one of them. In a transaction nothing is sent again, because the
+// server's error has ended it; only after a duplicate key would another run of the transaction be of no use.
+func (f *Frame) CheckRetry(ctx context.Context, attempt int, reason error) error {
 	running := txn.Running(ctx)
 	switch {
 	case !running && attempt < pause.Attempts:
 		return nil
-	case mongo.IsDuplicateKeyError(taken):
-		return fmt.Errorf("%w: every attempt met a duplicate key: %w", fault.ErrConflict, taken)
+	case mongo.IsDuplicateKeyError(reason):
+		return fmt.Errorf("%w: every attempt met a duplicate key: %w", fault.ErrConflict, reason)
 	case running:
-		return txn.Conflict("to be sent otherwise: " + taken.Error())
+		return txn.Conflict("to be sent otherwise: " + reason.Error())
 	}
-	return taken
+	return reason
 }
