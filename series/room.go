@@ -30,16 +30,20 @@ type room struct {
 // read. Other writers may have filled such a document, and then the server does not store the block.
 func (c *core) guessDocuments(blocks []*block) {
 	for _, b := range blocks {
-		b.reserved = false
 		count := int64(b.rows) * int64(c.opts.MaxCount) / int64(b.fullAt)
-		b.fullBelow = c.rooms.Change(b.place.Key, func(r room) room {
-			if b.reserved = r.count >= count && r.bytes >= b.bytes; b.reserved {
-				r.count, r.bytes = r.count-count, r.bytes-b.bytes
-			}
-			return r
-		}).seq
-		b.seq = b.fullBelow
+		left := c.rooms.Change(b.place.Key, func(r room) room { return r.take(b, count) })
+		b.seq, b.fullBelow = left.seq, left.seq
 	}
+}
+
+// take reserves the room that a block needs, if there is so much, and returns what is left. count is what the block takes
+// of MaxCount.
+func (r room) take(b *block, count int64) room {
+	b.reserved = r.count >= count && r.bytes >= b.bytes
+	if b.reserved {
+		r.count, r.bytes = r.count-count, r.bytes-b.bytes
+	}
+	return r
 }
 
 // rememberRoom reserves room in the document of a stored block, if the filter of the write checked that it was not full.

@@ -46,14 +46,13 @@ func (c *core) try(ctx context.Context, attempt int, blocks []*block, r *mongopa
 	if err != nil || len(again) == 0 {
 		return nil, err
 	}
-	over := c.frame.CheckRetry(ctx, attempt, reason)
-	if over == nil {
+	if err = c.frame.CheckRetry(ctx, attempt, reason); err == nil {
 		return again, nil
 	}
-	if len(c.refuseMisplaced(ctx, again, r)) > 0 {
-		return nil, over
+	if others := c.refuseMisplaced(ctx, again, r); len(others) == 0 {
+		return nil, nil // all are counted as refused
 	}
-	return nil, nil
+	return nil, err
 }
 
 // send sends blocks once and counts them. It returns those to be sent again, and the reason of the server for the last of them.
