@@ -75,9 +75,10 @@ func (c *core) expressions() (x expressions) {
 		expr.Let("last", last, expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))))
 	pushedOut := expr.Op("$slice", "$$rest", expr.Cond("$$wins", c.o.N-1, c.o.N), math.MaxInt32)
 	answer := expr.D("size", rest, "wins", "$$wins", "pushedOut", pushedOut)
-	forms := func(rest, wins, after any) form {
-		return form{expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N)))),
-			expr.Fixed(expr.Let("rest", rest, expr.Let("wins", wins, answer)))}
+	// before is the array as $$rest, won whether the item that comes gets into it, after what the array becomes.
+	forms := func(before, won, after any) form {
+		return form{expr.Fixed(expr.Let("rest", before, c.stored(expr.Op("$slice", after, c.o.N)))),
+			expr.Fixed(expr.Let("rest", before, expr.Let("wins", won, answer)))}
 	}
 	x.one, x.remove = forms(without, wins, placed), forms(without, false, "$$rest")
 	x.batch = forms(x.array, false, c.sorted(expr.Op("$concatArrays", "$$rest", known)))

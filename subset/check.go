@@ -104,8 +104,8 @@ type state struct {
 	top      []bson.Raw // the best N items
 	stats    bson.Raw   // of all items; its fields are missing without items
 	problems []mongopatterns.Problem
-	wrong    bool      // the array is wrong, or a write has just pushed elements out of it
-	elements []element // the elements of a wrong array, and those pushed out
+	compared bool      // the array is wrong, or a write has just pushed elements out of it: see compare
+	elements []element // those of a compared array, and those pushed out
 	unstored []element // those of elements that the collection lacks, by _id
 	edited   []element // those of elements with other content in the collection
 	inserts  []item    // what Adopt inserts for unstored, at the same index; those that stand twice have no doc
@@ -118,8 +118,8 @@ func (st state) wrongArray() bool {
 	return len(st.problems) > 0 && st.problems[0].Kind == WrongSubset
 }
 
-// wrong returns the states of the parents that have problems.
-func (c *core) wrong(ctx context.Context, parents []bson.Raw) ([]state, error) {
+// withProblems returns the states of the parents that have problems.
+func (c *core) withProblems(ctx context.Context, parents []bson.Raw) ([]state, error) {
 	states, err := c.states(ctx, parents)
 	return slices.DeleteFunc(states, func(st state) bool { return len(st.problems) == 0 }), err
 }
@@ -212,7 +212,7 @@ func usable(path string) bson.D {
 
 // inspect runs do for the parents that seem to have problems, to look at them again.
 func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx context.Context, these bson.A) error) error {
-	suspects, err := c.wrong(ctx, parents)
+	suspects, err := c.withProblems(ctx, parents)
 	if err != nil || len(suspects) == 0 {
 		return err
 	}
@@ -252,7 +252,7 @@ func (c *core) compare(ctx context.Context, states []state) error {
 	var all []element
 	for i := range states {
 		st := &states[i]
-		if st.wrong = st.wrongArray() || len(st.elements) > 0; st.wrong {
+		if st.compared = st.wrongArray() || len(st.elements) > 0; st.compared {
 			for at, v := range value.Values(value.Lookup(st.parent, c.o.ArrayField)) {
 				st.elements = append(st.elements, element{st.id(), v, at})
 			}
@@ -310,9 +310,9 @@ func (c *core) covers(doc, part bson.Raw) bool {
 	})
 }
 
-// lacking returns the best items that a wrong array lacks and Adopt has not just inserted.
+// lacking returns the best items that a compared array lacks and Adopt has not just inserted.
 func (st state) lacking() (out []bson.Raw) {
-	if !st.wrong {
+	if !st.compared {
 		return nil
 	}
 	there := map[string]bool{}

@@ -110,16 +110,7 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	}
 	var unstored []element
 	if fresh {
-		twin := func(h element) bool { return value.Key(h.id()) == value.Key(ch.in[0].id) }
-		if i := slices.IndexFunc(p.pushedOut, twin); i >= 0 { // the insertion would hide that it is stored nowhere else
-			if unstored, err = c.unstored(ctx, p.pushedOut[i:i+1]); len(unstored) > 0 {
-				return fault.Of(ch.parent, fmt.Errorf("%w: its array has another item with the same _id as the new one, %s", mongopatterns.ErrNotAdopted, value.Text(ch.in[0].id)))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		unstored, err = c.insert(ctx, ch.parent, ch.in[0], p.pushedOut)
+		unstored, err = c.insertBeside(ctx, ch, p.pushedOut)
 	} else {
 		unstored, err = c.unstored(ctx, p.pushedOut)
 	}
@@ -143,6 +134,23 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 		return err
 	}
 	return c.addUp(ctx, bson.A{ch.parent})
+}
+
+// insertBeside stores the item that comes, and returns those pushed out that are stored nowhere. It refuses an item whose
+// _id one of these has, because the insertion would hide that.
+func (c *core) insertBeside(ctx context.Context, ch change, pushedOut []element) (unstored []element, err error) {
+	fresh := ch.in[0]
+	twin := slices.IndexFunc(pushedOut, func(h element) bool { return value.Key(h.id()) == value.Key(fresh.id) })
+	if twin >= 0 {
+		unstored, err = c.unstored(ctx, pushedOut[twin:twin+1])
+		if err != nil {
+			return nil, err
+		}
+		if len(unstored) > 0 {
+			return nil, fault.Of(ch.parent, fmt.Errorf("%w: its array has another item with the same _id as the new one, %s", mongopatterns.ErrNotAdopted, value.Text(fresh.id)))
+		}
+	}
+	return c.insert(ctx, ch.parent, fresh, pushedOut)
 }
 
 // adopting runs a write of one parent in a transaction. If the write returns errUnadopted, and so
