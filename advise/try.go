@@ -671,23 +671,12 @@ func tryExtref(c, source *collection, j joins) trying {
 		for _, path := range j.fields {
 			fields = append(fields, extref.Field{Path: path, As: j.within(j.copyAt(path))})
 		}
-		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), Path: j.path(), Array: j.list != "", IDField: j.within(j.local),
-			VersionField: j.within(j.version()), Fields: fields}}, &extref.Options{KeyField: j.key})
+		target := extref.Target{Collection: db.Collection(c.name), Path: j.path(), Array: j.list != "", IDField: j.within(j.local), VersionField: j.within(j.version()), Fields: fields}
+		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{target}, &extref.Options{KeyField: j.key})
 		if err != nil {
 			return 0, service{}, err
 		}
-		now := func(c command) bson.D { return c.without(j) }
-		examined := func(body func(c command) bson.D) (n int64, err error) {
-			for _, c := range j.seen {
-				m := meter{db: db}
-				if _, err := m.read(ctx, sendable(body(c))); err != nil {
-					return 0, err
-				}
-				n += c.calls * m.documents
-			}
-			return n, nil
-		}
-		before, err := examined(func(c command) bson.D { return c.body })
+		before, err := j.examined(ctx, db, func(c command) bson.D { return c.body })
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -702,26 +691,32 @@ func tryExtref(c, source *collection, j joins) trying {
 		if err := indexAndAdopt(ctx, references.EnsureIndexes, adopt); err != nil {
 			return 0, service{}, err
 		}
-		after, err := examined(now)
-		read := sending(now)
+		withCopies := func(c command) bson.D { return c.without(j) }
+		after, err := j.examined(ctx, db, withCopies)
+		read := sending(withCopies)
 		read.unordered = j.list != "" // a $lookup gives the sources of a list in any order
 		return before - after, read, err
 	}
+}
+
+// examined is how many documents the server examines for all calls of the joins that were seen, each sent as body says.
+func (j joins) examined(ctx context.Context, db *mongo.Database, body rewrite) (n int64, err error) {
+	for _, c := range j.seen {
+		m := meter{db: db}
+		if _, err := m.read(ctx, sendable(body(c))); err != nil {
+			return 0, err
+		}
+		n += c.calls * m.documents
+	}
+	return n, nil
 }
 
 // tryComputed replays the aggregations that were seen: each examined the documents that its
 // filter selects, and examines its target alone once the totals are there.
 func tryComputed(sources, targets *collection, t totals, commands []command) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
-		var empty bson.D
-		for _, f := range t.fields {
-			zero := any(0)
-			if name := f.Value.(bson.D)[0].Key; name != "$sum" && name != "$count" {
-				zero = nil
-			}
-			empty = append(empty, bson.E{Key: f.Key, Value: zero})
-		}
-		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), computed.Rule{KeyField: t.key, Pipeline: t.pipeline(), Empty: empty}, nil)
+		rule := computed.Rule{KeyField: t.key, Pipeline: t.pipeline(), Empty: t.empty()}
+		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), rule, nil)
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -730,29 +725,45 @@ func tryComputed(sources, targets *collection, t totals, commands []command) try
 		}
 		saved := int64(0)
 		for _, c := range commands {
-			from, joined, ok := c.joinedTotals()
-			if ok && from == sources.name && joined.same(t) { // its target is read as before
-				n, err := addedUp(ctx, db, c, sources.name, t.key)
-				if err != nil {
-					return 0, service{}, err
-				}
-				saved += c.calls * n
-			}
-			if own, ok := c.totals(); !ok || c.Collection != sources.name || !own.same(t) {
-				continue
-			}
-			n, err := db.Collection(sources.name).CountDocuments(ctx, append(bson.D{}, c.filter...))
+			n, err := t.spares(ctx, db, c, sources.name, targets.name)
 			if err != nil {
 				return 0, service{}, err
 			}
-			left, err := db.Collection(targets.name).CountDocuments(ctx, t.target(c))
-			if err != nil {
-				return 0, service{}, err
-			}
-			saved += c.calls * (n - left)
+			saved += c.calls * n
 		}
 		return saved, totalling(targets.name, t), nil
 	}
+}
+
+// empty are the totals of a target without sources.
+func (t totals) empty() (fields bson.D) {
+	for _, f := range t.fields {
+		zero := any(nil)
+		if name := f.Value.(bson.D)[0].Key; name == "$sum" || name == "$count" {
+			zero = 0
+		}
+		fields = append(fields, bson.E{Key: f.Key, Value: zero})
+	}
+	return fields
+}
+
+// spares is how many documents fewer a read examines with these totals: 0 if it is for others.
+func (t totals) spares(ctx context.Context, db *mongo.Database, c command, sources, targets string) (n int64, err error) {
+	if from, joined, ok := c.joinedTotals(); ok && from == sources && joined.same(t) { // its target is read as before
+		n, err = addedUp(ctx, db, c, sources, t.key)
+		if err != nil {
+			return 0, err
+		}
+	}
+	if own, ok := c.totals(); !ok || c.Collection != sources || !own.same(t) {
+		return n, nil
+	}
+	before, err := db.Collection(sources).CountDocuments(ctx, append(bson.D{}, c.filter...))
+	if err != nil {
+		return 0, err
+	}
+	after, err := db.Collection(targets).CountDocuments(ctx, t.target(c))
+	return n + before - after, err
 }
 
 // addedUp is how many sources a read joins to add them up.
