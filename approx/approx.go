@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"reflect"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -136,17 +137,29 @@ func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, 
 	return c.write(ctx, c.waiting.take())
 }
 
-// Close flushes, and later Adds return mongopatterns.ErrClosed. After an error call it again,
-// because changes that were not stored still wait, and are lost when the process ends.
+// Close flushes, and later Adds return mongopatterns.ErrClosed. It waits for the writes of other calls that are under way,
+// and stores what these could not. After an error call it again, because changes that were not stored still wait, and
+// are lost when the process ends.
 //
 // Cost: that of Flush.
 func (c *Counters[ID]) Close(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.Close")
 	defer fault.In(&err, "approx.Close")
-	c.waiting.close()
-	result, err := c.write(ctx, c.waiting.take())
-	fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return err
+	var total mongopatterns.Result
+	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
+	for {
+		changes, landing := c.waiting.close()
+		result, err := c.write(ctx, changes)
+		maintain.Add(&total, result)
+		if err != nil || landing == nil {
+			return err
+		}
+		select {
+		case <-landing:
+		case <-ctx.Done():
+			return fault.Unknown(ctx.Err())
+		}
+	}
 }
 
 // write stores changes; those that were not stored wait again.
@@ -291,41 +304,56 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 }
 
 // send updates the documents of keys, outside any transaction of ctx, and returns the indices of
-// those that are not known to be updated. After an error it sends no more.
+// those that are not known to be updated. After an error it sends no more. A new key that another writer inserts at the
+// same time is sent once more: the server does that only where the filter is an equality and nothing else.
 func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int) bson.D) (result mongopatterns.Result, left []int, err error) {
 	ctx = mongo.NewSessionContext(ctx, nil)
-	for start := 0; start < len(keys); start += chunk {
-		part := keys[start:min(start+chunk, len(keys))]
-		fail := func(n int) { left = append(left, start+n) }
-		if err != nil {
-			for i := range part {
-				fail(i)
+	todo := make([]int, len(keys))
+	for i := range todo {
+		todo[i] = i
+	}
+	for last := false; len(todo) > 0; last = true {
+		var taken []int
+		for part := range slices.Chunk(todo, chunk) {
+			if err = cmp.Or(err, ctx.Err()); err != nil { // the driver would not say that nothing was sent
+				left = append(left, part...)
+				continue
 			}
-			continue
-		}
-		models := make([]mongo.WriteModel, len(part))
-		for i, key := range part {
-			models[i] = mongo.NewUpdateOneModel().SetUpsert(!c.Existing).
-				SetFilter(c.of(key)).SetUpdate(update(start + i))
-		}
-		result.Examined += int64(len(part))
-		var written *mongo.BulkWriteResult
-		written, err = fault.Many(c.coll.BulkWrite(ctx, models, unordered))
-		var refused mongo.BulkWriteException
-		if err != nil && (!errors.As(err, &refused) || refused.WriteConcernError != nil) { // what was written may be rolled back
-			result.Unknown += int64(len(part))
-			for i := range part {
-				fail(i)
+			models := make([]mongo.WriteModel, len(part))
+			for n, i := range part {
+				models[n] = mongo.NewUpdateOneModel().SetUpsert(!c.Existing).SetFilter(c.of(keys[i])).SetUpdate(update(i))
 			}
-			continue
+			var written *mongo.BulkWriteResult
+			written, err = fault.Many(c.coll.BulkWrite(ctx, models, unordered))
+			var refused mongo.BulkWriteException
+			if err != nil && (!errors.As(err, &refused) || refused.WriteConcernError != nil) { // what was written may be rolled back
+				if refused.WriteConcernError != nil || fault.MayHaveWritten(err) {
+					result.Examined += int64(len(part))
+					result.Unknown += int64(len(part))
+				}
+				left = append(left, part...)
+				continue
+			}
+			met := 0
+			for _, e := range refused.WriteErrors {
+				i := part[e.Index]
+				if !last && mongo.IsDuplicateKeyError(e) {
+					taken = append(taken, i)
+					met++
+					continue
+				}
+				left = append(left, i)
+				maintain.Fail(&result, c.coll.Name(), keys[i], e)
+			}
+			if met == len(refused.WriteErrors) {
+				err = nil
+			}
+			done := written.MatchedCount + written.UpsertedCount
+			result.Examined += int64(len(part) - met)
+			result.Done += done
+			result.Skipped += int64(len(part)-len(refused.WriteErrors)) - done
 		}
-		for _, e := range refused.WriteErrors {
-			fail(e.Index)
-			maintain.Fail(&result, c.coll.Name(), part[e.Index], e)
-		}
-		done := written.MatchedCount + written.UpsertedCount
-		result.Done += done
-		result.Skipped += int64(len(part)-len(refused.WriteErrors)) - done
+		todo = taken
 	}
 	return result, left, err
 }

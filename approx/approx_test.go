@@ -158,7 +158,7 @@ func TestFailedFlushKeepsItsChanges(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if result, err := c.Flush(ended); !errors.Is(err, context.Canceled) || result.Unknown != 1 {
+	if result, err := c.Flush(ended); !errors.Is(err, context.Canceled) || result.Unknown != 0 || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone { // it was not sent
 		t.Errorf("%+v, %v", result, err)
 	}
 	if err := c.Close(t.Context()); err != nil {
@@ -166,6 +166,111 @@ func TestFailedFlushKeepsItsChanges(t *testing.T) {
 	}
 	if a, bad := count(t, coll, "a"), count(t, coll, "bad"); a != 5 || bad != 6 {
 		t.Errorf("%d and %d", a, bad)
+	}
+}
+
+// held returns a collection whose client holds back one update, after arm, until release; held says that it does.
+func held(t *testing.T) (coll *mongo.Collection, arm func(), held <-chan struct{}, release func()) {
+	t.Helper()
+	var armed atomic.Bool
+	holds, goes := make(chan struct{}), make(chan struct{})
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "update" && armed.CompareAndSwap(true, false) {
+			close(holds)
+			<-goes
+		}
+	}}))
+	return db.Collection("views"), func() { armed.Store(true) }, holds, sync.OnceFunc(func() { close(goes) })
+}
+
+// Close waits for a write of another call, and stores what that could not. If it may not wait any longer, it says so.
+func TestCloseBesideAWrite(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(ctx context.Context, c *approx.Counters[string]) error{
+		"Flush": func(ctx context.Context, c *approx.Counters[string]) error { return testkit.ErrorOf(c.Flush(ctx)) },
+		"Add":   func(ctx context.Context, c *approx.Counters[string]) error { return c.Add(ctx, "a", 1) }, // the hundredth
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			coll, arm, holds, release := held(t)
+			defer release()
+			c := counters(t, coll, &approx.Options{Every: 100})
+			for range 99 {
+				add(t, c, "a", 1)
+			}
+			mongotest.FailPoint(t, coll.Database(), mongotest.Fail{Commands: []string{"update"}, Times: 1, Code: 13})
+			arm()
+			called, closed := make(chan error, 1), make(chan error, 1)
+			go func() { called <- call(t.Context(), c) }()
+			<-holds
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := c.Close(ended); !errors.Is(err, context.Canceled) || mongopatterns.OutcomeOf(err) != mongopatterns.Unknown {
+				t.Errorf("%v: %v", mongopatterns.OutcomeOf(err), err)
+			}
+			go func() { closed <- c.Close(t.Context()) }()
+			select {
+			case err := <-closed:
+				t.Fatalf("it did not wait: %v", err)
+			case <-time.After(50 * time.Millisecond):
+			}
+			release()
+			if err := <-called; err == nil {
+				t.Error("the write was not refused")
+			}
+			testkit.OK(t, <-closed)
+			want := int64(99)
+			if name == "Add" {
+				want++
+			}
+			if n := count(t, coll, "a"); n != want {
+				t.Errorf("stored %d, want %d", n, want)
+			}
+		})
+	}
+}
+
+// A write that the server refuses whole, for want of rights, is not done.
+func TestOutcomeWithoutRights(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	c := counters(t, db.Collection("views"), nil)
+	add(t, c, "a", 1)
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Times: 2, Code: 13})
+	if result, err := c.Flush(t.Context()); mongopatterns.OutcomeOf(err) != mongopatterns.NotDone || result.Unknown != 0 {
+		t.Errorf("%+v, %v: %v", result, mongopatterns.OutcomeOf(err), err)
+	}
+	if err := c.Close(t.Context()); mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {
+		t.Errorf("%v: %v", mongopatterns.OutcomeOf(err), err)
+	}
+	testkit.OK(t, c.Close(t.Context()))
+}
+
+// Several writers that meet a new key at the same time all count, also where the key is not the _id.
+func TestNewKeysOfSeveralWriters(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("views")
+	o := &approx.Options{KeyField: "page", Every: 1}
+	writers := make([]*approx.Counters[string], 8)
+	for i := range writers {
+		writers[i] = counters(t, coll, o)
+	}
+	for i := range 60 {
+		var begin, end sync.WaitGroup
+		begin.Add(1)
+		for _, c := range writers {
+			end.Go(func() {
+				begin.Wait()
+				if err := c.Add(t.Context(), fmt.Sprint(i), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		begin.Done()
+		end.Wait()
+	}
+	if n := testkit.Count(t, coll, bson.D{{Key: "count", Value: len(writers)}}); n != 60 {
+		t.Errorf("%d of 60 keys have all counts", n)
 	}
 }
 

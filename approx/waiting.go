@@ -31,6 +31,7 @@ type waiting struct {
 	flying  map[string]*change // being written; times is the number of writes
 	flushed time.Time          // when all changes were last taken to be written
 	most    int                // the keys that may wait; see most
+	landing chan struct{}      // closed at the next landed; nil if nobody waits for it
 }
 
 // most limits the keys that wait. Where a write has failed that many wait, a tenth more comes before the next: else
@@ -138,6 +139,10 @@ func (w *waiting) landed(changes, left []change, o *Options) {
 		again.size += c.size
 	}
 	w.most = o.most(len(left) > 0, len(w.changes))
+	if w.landing != nil {
+		close(w.landing)
+		w.landing = nil
+	}
 }
 
 // count returns the sum of the changes of a key that wait or are being written.
@@ -153,8 +158,15 @@ func (w *waiting) count(key bson.RawValue) (n int64, waits bool) {
 	return n, waits
 }
 
-func (w *waiting) close() {
+// close refuses later changes and takes all that wait. landing is closed when one of the writes that are under way has
+// ended, whose changes may wait again; it is nil if there are none.
+func (w *waiting) close() (all []change, landing <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
+	if len(w.flying) > 0 && w.landing == nil {
+		w.landing = make(chan struct{})
+	}
+	landing = w.landing
+	return w.all(), landing
 }
