@@ -48,9 +48,9 @@ type gatherer struct {
 	flushed time.Time
 	closed  bool
 
-	writing sync.Mutex // one flush at a time
-	left    []*block   // of this flush, or of one that failed: to be sent unchanged
-	rows    int        // in left
+	writing chan struct{} // holds one element during a flush
+	left    []*block      // of this flush, or of one that failed: to be sent unchanged
+	rows    int           // in left
 	bytes   int
 }
 
@@ -78,7 +78,7 @@ func (e *RefusedError[ID, M]) Unwrap() error { return e.err }
 // NewGatherer returns a Gatherer that stores in s. It does no I/O.
 func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gatherer[ID, M], err error) {
 	defer fault.In(&err, "series.NewGatherer")
-	c := &gatherer{flushed: time.Now(), boxes: windows.Boxes{}}
+	c := &gatherer{flushed: time.Now(), boxes: windows.Boxes{}, writing: make(chan struct{}, 1)}
 	if opts != nil {
 		c.opts = *opts
 	}
@@ -211,8 +211,12 @@ func (g *Gatherer[ID, M]) Waiting() int {
 // flush stores the waiting measurements, outside any transaction of ctx. It removes and returns the blocks
 // that the server refuses.
 func (g *gatherer) flush(ctx context.Context) (result mongopatterns.Result, refused []*block, err error) {
-	g.writing.Lock()
-	defer g.writing.Unlock()
+	select {
+	case g.writing <- struct{}{}:
+		defer func() { <-g.writing }()
+	case <-ctx.Done(): // another flush is not over
+		return result, nil, fault.NotDone(ctx.Err())
+	}
 	g.mu.Lock()
 	g.keep(append(g.left, g.waiting.packedBlocks()...))
 	g.waiting, g.flushed = &batch{core: g.into}, time.Now()

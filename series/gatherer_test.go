@@ -6,12 +6,14 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	driverevent "go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -117,4 +119,43 @@ func TestGathererRefused(t *testing.T) {
 		t.Error(err, total(t, s), g.Waiting())
 	}
 	testkit.Healthy(t, s)
+}
+
+// A call does not wait for the flush of another one longer than its context says.
+func TestGathererBesideAFlush(t *testing.T) {
+	t.Parallel()
+	var armed atomic.Bool
+	holds, goes := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goes) })
+	defer release()
+	db := mongotest.Database(t, options.Client().SetMonitor(&driverevent.CommandMonitor{Started: func(_ context.Context, e *driverevent.CommandStartedEvent) {
+		if e.CommandName == "update" && armed.CompareAndSwap(true, false) {
+			close(holds)
+			<-goes
+		}
+	}}))
+	s := open[string, event](t, db.Collection("c"), timeseries.Days(nil), nil)
+	g := testkit.Must(series.NewGatherer(s, &series.GathererOptions{MaxCount: 1}))
+	testkit.OK(t, g.Append(t.Context(), "s", event{Timestamp: at(0, 0, 0)}))
+	armed.Store(true)
+	flushed := make(chan error, 1)
+	go func() { flushed <- testkit.ErrorOf(g.Flush(t.Context())) }()
+	<-holds
+	for i, call := range []func(ctx context.Context) error{
+		func(ctx context.Context) error { return g.Append(ctx, "s", event{Timestamp: at(0, 0, 1)}) },
+		func(ctx context.Context) error { return testkit.ErrorOf(g.Flush(ctx)) },
+		g.Close,
+	} {
+		ended, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if err := call(ended); !errors.Is(err, context.DeadlineExceeded) || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {
+			t.Errorf("call %d: %v: %v", i, mongopatterns.OutcomeOf(err), err)
+		}
+	}
+	release()
+	testkit.OK(t, <-flushed)
+	testkit.OK(t, g.Close(t.Context()))
+	if n := total(t, s); n != 1 {
+		t.Errorf("stored %d", n)
+	}
 }
