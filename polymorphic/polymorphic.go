@@ -265,6 +265,14 @@ func FilterOf[T, I any](k *Kinds[I], filter any) bson.D {
 
 // filter selects the documents of a kind.
 func (k *Kinds[I]) filter(kind Kind) bson.D {
+	if names := k.stored(kind); len(names) > 1 {
+		return expr.D(k.opts.KindField, expr.Op("$in", names))
+	}
+	return expr.D(k.opts.KindField, kind.name)
+}
+
+// stored are the values of KindField for a kind.
+func (k *Kinds[I]) stored(kind Kind) bson.A {
 	names := bson.A{}
 	for _, name := range kind.names() {
 		names = append(names, name)
@@ -272,10 +280,7 @@ func (k *Kinds[I]) filter(kind Kind) bson.D {
 	if slices.Contains(kind.names(), k.opts.Default) {
 		names = append(names, nil) // also matches a missing field
 	}
-	if len(names) == 1 {
-		return expr.D(k.opts.KindField, names[0])
-	}
-	return expr.D(k.opts.KindField, expr.Op("$in", names))
+	return names
 }
 
 // IndexOf returns an index of only the documents of T's kind, for queries that contain FilterOf. A
@@ -296,7 +301,7 @@ func IndexOf[T, I any](k *Kinds[I], keys bson.D, opts *options.IndexOptionsBuild
 
 // Validator returns a validator for the collection that checks each document against the JSON
 // schema of its kind. schemas are by the kind's name. Documents of kinds without a schema may have
-// any fields, and documents of unknown kinds are refused.
+// any fields, and documents of unknown kinds, or with an array of kinds, are refused.
 func (k *Kinds[I]) Validator(schemas map[string]bson.D) (validator bson.D, err error) {
 	defer fault.In(&err, "polymorphic.Validator")
 	for name := range schemas {
@@ -313,7 +318,7 @@ func (k *Kinds[I]) Validator(schemas map[string]bson.D) (validator bson.D, err e
 	}, func(a, b Kind) int { return cmp.Compare(a.name, b.name) })
 	either := bson.A{}
 	for _, kind := range kinds {
-		one := k.filter(kind)
+		one := expr.D(k.opts.KindField, expr.D("$in", k.stored(kind), "$not", expr.AnArray))
 		if schema, ok := schemas[kind.name]; ok {
 			one = append(one, expr.Element("$jsonSchema", schema))
 		}

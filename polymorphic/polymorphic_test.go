@@ -294,6 +294,7 @@ func TestValidator(t *testing.T) {
 	}{
 		{athleteDoc{&tennisPlayer{ID: 10}}, true}, {athleteDoc{bowler{ID: 11}}, true}, {bson.M{"name": "no kind, so a bowler"}, true},
 		{bson.M{"sport": "tennis", "name": "no singles"}, false}, {bson.M{"sport": "curling"}, false},
+		{bson.M{"sport": bson.A{"bowling"}}, false}, {bson.M{"sport": bson.A{"curling", "bowling"}}, false},
 	} {
 		if _, err := coll.InsertOne(t.Context(), test.doc); (err == nil) != test.want {
 			t.Errorf("%v: %v", test.doc, err)
