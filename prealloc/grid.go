@@ -156,7 +156,8 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
-	if err := config.Apply(append(config.Scope(c.Scope), config.Named("Options.CellsField", &c.CellsField, "cells"))...); err != nil {
+	id := "_id" // no option, but CellsField must not lie inside it
+	if err := config.Apply(append(config.Scope(c.Scope), config.Named("Options.CellsField", &c.CellsField, "cells"), config.Name("_id", &id, ""))...); err != nil {
 		return nil, err
 	}
 	of, err := scope.New(c.codec, c.Scope)

@@ -340,7 +340,7 @@ func TestInvalid(t *testing.T) {
 	db, g := theatre(t)
 	ctx := t.Context()
 	coll := db.Collection("screenings")
-	for _, opts := range []prealloc.Options{{CellsField: "$a"}, {CellsField: "a.0"}, {HolderField: "a.b"}, {HolderField: "x", UntilField: "x"}} {
+	for _, opts := range []prealloc.Options{{CellsField: "_id"}, {CellsField: "_id.x"}, {CellsField: "$a"}, {CellsField: "a.0"}, {HolderField: "a.b"}, {HolderField: "x", UntilField: "x"}} {
 		if _, err := prealloc.New[string, string](coll, &opts); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%+v: %v", opts, err)
 		}
