@@ -463,7 +463,7 @@ func (s *Subset[ID, T]) Update(ctx context.Context, parent ID, id, update any) (
 			return c.absent(ctx, p, raw, err)
 		}
 		err := c.items.FindOne(ctx, c.one(p, raw)).Decode(&after)
-		if errors.Is(err, mongo.ErrNoDocuments) {
+		if errors.Is(err, mongo.ErrNoDocuments) || value.Lookup(after, c.o.ParentField).Type == bson.TypeArray { // which p may be in
 			return fault.Of(raw, fault.Invalid("the update changes %q: delete the item and insert it for its new parent", c.o.ParentField))
 		}
 		if err != nil {
