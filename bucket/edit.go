@@ -89,7 +89,7 @@ func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path st
 	found := expr.Op("$indexOfArray", expr.Map(all, "m", at(path)), expr.Literal(key))
 	changed := expr.Let("found", found, expr.Map(indices, "i", element))
 	// The condition on the path uses an index, and is also met by an array that has the key as an element.
-	filter := append(c.frame.PlaceFilter(p), expr.Element(c.opts.ArrayField+"."+path, value.Equal(key)),
+	filter := append(c.frame.PlaceFilterNoArrays(p), expr.Element(c.opts.ArrayField+"."+path, value.Equal(key)),
 		expr.Element("$expr", expr.Op("$gte", found, 0)))
 	result, err := fault.One(c.frame.Coll.UpdateOne(ctx, filter,
 		mongo.Pipeline{expr.Op("$set", expr.D(c.opts.ArrayField, changed)), expr.Op("$set", c.recounted)}))

@@ -179,7 +179,7 @@ func whole(v bson.RawValue) (int64, bool) {
 	return n, ok || none(v)
 }
 
-func (c *core) by(key bson.RawValue) bson.D { return expr.D(c.o.KeyField, value.Equal(key)) }
+func (c *core) by(key bson.RawValue) bson.D { return expr.Is(c.o.KeyField, key) }
 
 func (c *core) find(ctx context.Context, key bson.RawValue) (state, error) {
 	return c.result(key, c.primary.FindOne(ctx, c.by(key), options.FindOne().SetProjection(c.shown)))

@@ -188,8 +188,9 @@ func (c *core) parent(id bson.RawValue, more ...bson.E) bson.D {
 	return append(expr.D("_id", value.Equal(id)), more...)
 }
 
+// extras selects the overflow documents of a parent, not one that somebody typed with an array of parents.
 func (c *core) extras(id bson.RawValue, more ...bson.E) bson.D {
-	return append(expr.D(c.o.ParentField, value.Equal(id)), more...)
+	return append(expr.Is(c.o.ParentField, id), more...)
 }
 
 func (c *core) byNumber(direction int) bson.D { return expr.D(c.o.NumberField, direction) }

@@ -70,20 +70,25 @@ func (s side) link(from, id bson.RawValue) bson.D {
 }
 
 // withKey selects the document of target that references to an ID name.
-func (s side) withKey(id bson.RawValue) bson.D { return expr.D(s.key, value.Equal(id)) }
+func (s side) withKey(id bson.RawValue) bson.D { return expr.Is(s.key, id) }
 
 // drop removes references from the documents that a filter selects.
 func (s side) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
 	switch {
 	case s.holder == nil:
 	case s.between():
-		_, err = fault.Many(s.holder.DeleteMany(ctx, filter))
+		_, err = fault.Many(s.holder.DeleteMany(ctx, s.sound(filter)))
 	case s.array:
 		_, err = fault.Many(s.holder.UpdateMany(ctx, s.onlyArrays(filter), expr.Op("$pull", in(s.field, ids))))
 	default:
 		_, err = fault.Many(s.holder.UpdateMany(ctx, s.noArrays(filter), expr.Op("$unset", expr.D(s.field, ""))))
 	}
 	return err
+}
+
+// sound excludes links that somebody typed with an array, which an equality with its element also matches.
+func (s side) sound(filter bson.D) bson.D {
+	return append(slices.Clip(filter), expr.Element(s.from, expr.NotArray), expr.Element(s.field, expr.NotArray))
 }
 
 // onlyArrays excludes documents whose list is null, or any other value that $pull refuses.
@@ -135,6 +140,9 @@ func linked(ctx context.Context, links *scoped.Collection, key string, ids []bso
 		return nil, err
 	}
 	return found.collect(func(doc bson.Raw) []bson.RawValue {
+		if doc.Lookup(key).Type == bson.TypeArray { // no link of the ID
+			return nil
+		}
 		if v := doc.Lookup(field); v.Type == bson.TypeArray {
 			return []bson.RawValue{v}
 		}
@@ -532,7 +540,11 @@ func (c *core) deleteIn(ctx context.Context, id bson.RawValue, policy mongopatte
 func (s side) checkNone(ctx context.Context, id bson.RawValue, own []bson.RawValue) (err error) {
 	referenced := len(own) > 0
 	if !referenced && s.holder != nil {
-		if referenced, err = maintain.Holds(ctx, s.holder, s.referringTo(id)); err != nil {
+		filter := s.referringTo(id)
+		if s.between() {
+			filter = s.sound(filter)
+		}
+		if referenced, err = maintain.Holds(ctx, s.holder, filter); err != nil {
 			return err
 		}
 	}

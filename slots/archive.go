@@ -105,5 +105,5 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 	if g.frame.EndField != "" && !later {
 		put(g.frame.EndField, g.frame.EndOf(p.End), false)
 	}
-	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.frame.PlaceFilter(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
+	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.frame.PlaceFilterNoArrays(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }

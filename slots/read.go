@@ -35,7 +35,7 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	if err != nil {
 		return m, err
 	}
-	doc, err := windows.First(cursor.Find(ctx, g.frame.Coll, g.frame.PlaceFilter(p), options.Find().SetLimit(1).
+	doc, err := windows.First(cursor.Find(ctx, g.frame.Coll, g.frame.PlaceFilterNoArrays(p), options.Find().SetLimit(1).
 		SetProjection(expr.D("_id", 0, "m", expr.Field(g.path(t))))))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		err = g.misfiled(ctx, p.Series)

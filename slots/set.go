@@ -159,12 +159,12 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 	return again, taken, err
 }
 
-// upsert is the upsert of a group's document. It selects by series and start, so that documents with any
+// upsert is the upsert of a group's document. It selects as PlaceFilterNoArrays does, so that documents with any
 // _id match; a new document gets an _id that prevents a second writer from creating another. If a slot
 // comes several times it stores the last item.
 func (g *grid) upsert(d *group) windows.Upsert {
 	filter, update, last := codec.Build(128), codec.Build(256), map[string]int{}
-	g.frame.AddPlace(filter, d.Place)
+	g.frame.AddPlaceNoArrays(filter, d.Place)
 	for i, it := range d.Content.items {
 		last[it.path] = i
 	}
@@ -201,7 +201,7 @@ func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err 
 		return err
 	}
 	path := g.path(t)
-	result, err := fault.One(g.frame.Coll.UpdateOne(ctx, append(g.frame.PlaceFilter(p), expr.Element(path, expr.Op("$exists", true))),
+	result, err := fault.One(g.frame.Coll.UpdateOne(ctx, append(g.frame.PlaceFilterNoArrays(p), expr.Element(path, expr.Op("$exists", true))),
 		expr.Op("$unset", expr.D(path, ""))))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound

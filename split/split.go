@@ -351,6 +351,9 @@ func (c *core) lookup(id string, pipeline ...bson.D) bson.D { return c.join(id, 
 
 func (c *core) join(id, as string, pipeline ...bson.D) bson.D {
 	lookup := expr.D("from", c.cold.Name(), "localField", id, "foreignField", c.idField)
+	if c.idField != "_id" { // the server also finds a document with an array of IDs
+		pipeline = append([]bson.D{expr.Op("$match", expr.NoArray(c.idField))}, pipeline...)
+	}
 	if pipeline = c.cold.Scope().Stages(pipeline); len(pipeline) > 0 {
 		lookup = append(lookup, expr.Element("pipeline", mongo.Pipeline(pipeline)))
 	}

@@ -64,10 +64,18 @@ var (
 
 // Is selects the documents in which a path holds v itself: not those with an array that holds it, or on the way to it.
 func Is(path string, v bson.RawValue) bson.D {
-	if path == "_id" { // which no array can be
-		return D("_id", value.Equal(v))
+	if path == "_id" || v.Type == bson.TypeArray { // no _id can be an array
+		return D(path, value.Equal(v))
 	}
-	filter := D(path, D("$eq", v, "$not", AnArray))
+	return append(D(path, D("$eq", v, "$not", AnArray)), noArrayAbove(path)...)
+}
+
+// NoArray selects the documents without an array at a path, and on the way to it.
+func NoArray(path string) bson.D {
+	return append(D(path, NotArray), noArrayAbove(path)...)
+}
+
+func noArrayAbove(path string) (filter bson.D) {
 	for _, above := range fieldpath.Above(path) {
 		filter = append(filter, Element(above, NotArray))
 	}

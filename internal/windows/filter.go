@@ -16,6 +16,11 @@ func (f *Frame) PlaceFilter(p Place) bson.D {
 	return expr.D(f.SeriesField, value.Equal(p.Series), f.StartField, bson.DateTime(p.Start))
 }
 
+// PlaceFilterNoArrays leaves out what somebody typed with an array of series or starts, which PlaceFilter meets.
+func (f *Frame) PlaceFilterNoArrays(p Place) bson.D {
+	return append(expr.Is(f.SeriesField, p.Series), expr.Is(f.StartField, Date(p.Start))...)
+}
+
 // PlaceFilterFrom selects the documents of a place from number n on, by _id.
 func (f *Frame) PlaceFilterFrom(p Place, n int64) bson.D {
 	return append(f.PlaceFilter(p), expr.Element("_id", expr.D(
@@ -51,8 +56,7 @@ func (f *Frame) AddPlace(b *codec.Builder, p Place) {
 	b.Date(f.StartField, p.Start)
 }
 
-// AddPlaceNoArrays adds the conditions of PlaceFilter, and that neither field is an array, which an equality with its
-// element would meet.
+// AddPlaceNoArrays adds the conditions of PlaceFilterNoArrays.
 func (f *Frame) AddPlaceNoArrays(b *codec.Builder, p Place) {
 	condition := func(field string, v bson.RawValue) {
 		b.Open(field)
