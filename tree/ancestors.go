@@ -28,7 +28,7 @@ func (s ancestorArray) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(s.o.AncestorsField, bson.A{}, s.o.ParentField, s.newRootParent())
 	}
-	return expr.D(s.o.AncestorsField, s.ancestorsUnder(parent), s.o.ParentField, parent.id)
+	return expr.D(s.o.AncestorsField, value.Array(s.ancestorsUnder(parent)), s.o.ParentField, parent.id)
 }
 
 // ancestorsUnder returns the ancestors that the children of a parent hold: those of the parent, and the parent itself. A
@@ -103,8 +103,7 @@ func (s ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 		between = append(between, n.id)
 	}
 	slices.Reverse(between)
-	ids := append([]bson.RawValue{}, value.Values(n.raw.Lookup(s.o.AncestorsField))...)
-	return append(ids, between...)
+	return append(value.Values(n.raw.Lookup(s.o.AncestorsField)), between...)
 }
 
 // down is one $match, so that reads of descendants run as a find: see open.

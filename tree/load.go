@@ -266,10 +266,8 @@ func sizeOf(fields bson.D) (n int) {
 		switch v := e.Value.(type) {
 		case string:
 			n += len(v)
-		case []bson.RawValue:
-			for _, id := range v {
-				n += len(id.Value) + 8 // with its offset in the array
-			}
+		case bson.RawValue: // the array of ancestors, or the parent
+			n += len(v.Value)
 		}
 	}
 	return n
