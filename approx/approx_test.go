@@ -183,6 +183,17 @@ func held(t *testing.T) (coll *mongo.Collection, arm func(), held <-chan struct{
 	return db.Collection("views"), func() { armed.Store(true) }, holds, sync.OnceFunc(func() { close(goes) })
 }
 
+// asked counts how often somebody asks for the end of a context.
+type asked struct {
+	context.Context
+	times atomic.Int64
+}
+
+func (a *asked) Done() <-chan struct{} {
+	a.times.Add(1)
+	return a.Context.Done()
+}
+
 // Close waits for a write of another call, and stores what that could not. If it may not wait any longer, it says so.
 func TestCloseBesideAWrite(t *testing.T) {
 	t.Parallel()
@@ -208,11 +219,15 @@ func TestCloseBesideAWrite(t *testing.T) {
 			if err := c.Close(ended); !errors.Is(err, context.Canceled) || mongopatterns.OutcomeOf(err) != mongopatterns.Unknown {
 				t.Errorf("%v: %v", mongopatterns.OutcomeOf(err), err)
 			}
-			go func() { closed <- c.Close(t.Context()) }()
+			waits := &asked{Context: t.Context()}
+			go func() { closed <- c.Close(waits) }()
 			select {
 			case err := <-closed:
 				t.Fatalf("it did not wait: %v", err)
 			case <-time.After(50 * time.Millisecond):
+			}
+			if n := waits.times.Load(); n > 1 {
+				t.Errorf("it began to wait %d times", n)
 			}
 			release()
 			if err := <-called; err == nil {

@@ -139,7 +139,7 @@ func (w *waiting) landed(changes, left []change, o *Options) {
 		again.size += c.size
 	}
 	w.most = o.most(len(left) > 0, len(w.changes))
-	if w.landing != nil {
+	if w.landing != nil && len(changes) > 0 { // a write of nothing is none
 		close(w.landing)
 		w.landing = nil
 	}
@@ -158,8 +158,8 @@ func (w *waiting) count(key bson.RawValue) (n int64, waits bool) {
 	return n, waits
 }
 
-// close refuses later changes and takes all that wait. landing is closed when one of the writes that are under way has
-// ended, whose changes may wait again; it is nil if there are none.
+// close refuses later changes and takes all that wait. If other writes are under way, landing is closed as soon as one of
+// them ends. Its changes may then wait again.
 func (w *waiting) close() (all []change, landing <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
