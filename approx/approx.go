@@ -319,43 +319,50 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 				left = append(left, part...)
 				continue
 			}
-			models := make([]mongo.WriteModel, len(part))
-			for n, i := range part {
-				models[n] = mongo.NewUpdateOneModel().SetUpsert(!c.Existing).SetFilter(c.of(keys[i])).SetUpdate(update(i))
-			}
-			var written *mongo.BulkWriteResult
-			written, err = fault.Many(c.coll.BulkWrite(ctx, models, unordered))
-			var refused mongo.BulkWriteException
-			if err != nil && (!errors.As(err, &refused) || refused.WriteConcernError != nil) { // what was written may be rolled back
-				if refused.WriteConcernError != nil || fault.MayHaveWritten(err) {
-					result.Examined += int64(len(part))
-					result.Unknown += int64(len(part))
-				}
-				left = append(left, part...)
-				continue
-			}
-			met := 0
-			for _, e := range refused.WriteErrors {
-				i := part[e.Index]
-				if !last && mongo.IsDuplicateKeyError(e) {
-					taken = append(taken, i)
-					met++
-					continue
-				}
-				left = append(left, i)
-				maintain.Fail(&result, c.coll.Name(), keys[i], e)
-			}
-			if met == len(refused.WriteErrors) {
-				err = nil
-			}
-			done := written.MatchedCount + written.UpsertedCount
-			result.Examined += int64(len(part) - met)
-			result.Done += done
-			result.Skipped += int64(len(part)-len(refused.WriteErrors)) - done
+			var met, failed []int
+			met, failed, err = c.sendPart(ctx, keys, part, update, last, &result)
+			taken, left = append(taken, met...), append(left, failed...)
 		}
 		todo = taken
 	}
 	return result, left, err
+}
+
+// sendPart updates the documents of some keys by one command, and counts them. met are those that may be sent again, because
+// another writer inserted the key at the same time. It returns failed and an error for the others that are not known to
+// be updated.
+func (c *core) sendPart(ctx context.Context, keys []bson.RawValue, part []int, update func(i int) bson.D, last bool, r *mongopatterns.Result) (met, failed []int, err error) {
+	models := make([]mongo.WriteModel, len(part))
+	for n, i := range part {
+		models[n] = mongo.NewUpdateOneModel().SetUpsert(!c.Existing).SetFilter(c.of(keys[i])).SetUpdate(update(i))
+	}
+	written, err := fault.Many(c.coll.BulkWrite(ctx, models, unordered))
+	var refused mongo.BulkWriteException
+	whole := err != nil && !errors.As(err, &refused) // the command, and not some of its writes
+	if undone := refused.WriteConcernError != nil; whole || undone {
+		if undone || fault.MayHaveWritten(err) { // what was written may be rolled back
+			r.Examined += int64(len(part))
+			r.Unknown += int64(len(part))
+		}
+		return nil, part, err
+	}
+	for _, e := range refused.WriteErrors {
+		i := part[e.Index]
+		if !last && mongo.IsDuplicateKeyError(e) {
+			met = append(met, i)
+			continue
+		}
+		failed = append(failed, i)
+		maintain.Fail(r, c.coll.Name(), keys[i], e)
+	}
+	if len(failed) == 0 {
+		err = nil
+	}
+	done := written.MatchedCount + written.UpsertedCount
+	r.Examined += int64(len(part) - len(met))
+	r.Done += done
+	r.Skipped += int64(len(part)-len(refused.WriteErrors)) - done
+	return met, failed, err
 }
 
 // stored returns the stored count, without its fraction, 0 if the field is missing.
