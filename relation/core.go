@@ -88,7 +88,7 @@ func (s side) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (er
 
 // sound excludes links that somebody typed with an array, which an equality with its element also matches.
 func (s side) sound(filter bson.D) bson.D {
-	return append(slices.Clip(filter), expr.Element(s.from, expr.NotArray), expr.Element(s.field, expr.NotArray))
+	return append(s.noArrays(filter), expr.Element(s.from, expr.NotArray))
 }
 
 // onlyArrays excludes documents whose list is null, or any other value that $pull refuses.

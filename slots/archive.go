@@ -86,7 +86,8 @@ func pathNames(doc bson.Raw) error {
 
 // bring is the upsert that writes a document to a place. If the place has no document, it gets all fields,
 // including _id. If it has one, that gets the slots and other fields that it lacks; with later, all slots
-// replace its own, but null and what else is no slot does not. The end is that of p; with later the end is treated like other fields.
+// replace its own, but not null and other values that are no slots. The end is that of p; with later the end is treated
+// like other fields.
 func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel {
 	var set bson.D
 	put := func(path string, v any, keep bool) {

@@ -13,8 +13,8 @@ import (
 )
 
 // nestedSets: {_id, left, right, parent}. The numbers of a node enclose those of its descendants, and children
-// fill the range of their parent without gaps. The parent field decides where a node is, so these are parentRefs of which
-// the numbers tell what is below a node. The type numbers writes left and right, as the order of siblings.
+// fill the range of their parent without gaps. The parent field decides where a node is, so nestedSets
+// embeds parentRefs. The numbers say what is below a node. The type numbers writes them, as the order of siblings.
 type nestedSets struct{ parentRefs }
 
 // nestedLayout has {left, right} in an index for subtrees, and {parent, left} for children in order.

@@ -92,15 +92,14 @@ func (e *engine) markAdopted(at *place, n node) {
 	at.adopted, at.seenBelow = true, &node{ref: ref{at.id, at.segment, e.to.parse(n.raw).path}}
 }
 
-// moved reports whether a node that was read again says something else of its parent, or is named otherwise, than when
-// its place was found. Old code moves nodes without the lock, so the epoch does not show it. The place and those below it
-// are wrong then.
+// moved reports whether a node that was read again has another parent, or another name, than when its place was found. Old
+// code moves nodes without the lock, so the epoch does not show it. The place and those below it are then wrong.
 func (e *engine) moved(n node) bool {
 	at := e.known[key(n.id)]
 	switch {
 	case at == nil || !at.begun: // nothing was concluded from it
 		return false
-	case e.known[e.from.refKey(n.ref)] != at: // its children name it by something else now
+	case e.known[e.from.refKey(n.ref)] != at: // its children refer to it by another value now
 		return true
 	case e.from.isBare(n.raw) && (at.adopted || !at.said.bare || !same(n.parent, at.said.parent)):
 		return true // in ChildReferences, where the parent field says where a node without an array is

@@ -127,7 +127,7 @@ func (k Retention) cut(rows []*row) int64 {
 }
 
 // before selects the revisions of a document with numbers below number, and only rows that are
-// revisions. A row with an array of IDs, which an equality with one of them meets, is none.
+// revisions. A row with an array of IDs is not a revision, although an equality with one of them matches it.
 func (d *store) before(id bson.RawValue, number int64) bson.D {
 	return append(d.numbered(id, 1, expr.Element("$lt", number)),
 		expr.Element("$nor", bson.A{expr.D(d.opts.DocumentIDField, expr.AnArray)}),
