@@ -399,6 +399,7 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 
 // Without a server nobody is in the way: the error has the label of a conflict, and no code.
 func TestNoServerIsNoConflict(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	p := proxy.New(t, mongotest.URI(t))

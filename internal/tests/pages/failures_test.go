@@ -28,6 +28,7 @@ import (
 // The tests of what docs/failures.md says about single calls; internal/tests/sweep asserts what holds for all
 // calls.
 func TestFailuresPage(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("docs/failures.md")
 	testkit.OK(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")
@@ -44,6 +45,7 @@ func TestFailuresPage(t *testing.T) {
 		{"Timeout", "The `Timeout` of the client counts only where the context has no deadline", clientTimeout},
 	} {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			if !strings.Contains(page, s.says) {
 				t.Errorf("docs/failures.md does not say %q", s.says)
 			}
