@@ -90,28 +90,30 @@ func (s *Server) Primary(ctx context.Context) (*Member, error) {
 	return nil, fmt.Errorf("mongotest: the primary %s is not a member", got.Me)
 }
 
-// StepDown makes the primary step down, and waits until the next one is elected: another member or, if no
-// other can be elected, the same one after some seconds. It also works on a server that was not started
+// StepDown makes the primary step down, and waits until the next one is elected: another member, to which the primary
+// hands over, or, if no other can be elected, the same one after some seconds. It also works on a server that was not started
 // here, if the user has the privilege.
 //
-// Cost: some round trips; 1 to 2 s.
+// Cost: some round trips; half a second to 2 s.
 func (s *Server) StepDown(ctx context.Context) error {
 	old, err := s.primary(ctx, func(hello) bool { return true })
 	if err != nil {
 		return fmt.Errorf("mongotest: step down: %w", err)
 	}
-	// The others get 4 s to catch up. After 5 s the old one can be elected again.
-	away, catchUp := 5, 4
+	// The others get 4 s to catch up, and the first that has caught up is elected at once. By force the primary goes without
+	// one, and the election has to be waited for. After 5 s the old one can be elected again.
+	away, catchUp, force := 5, 4, false
 	if len(old.Hosts) == 1 {
-		away, catchUp = 1, 0
+		away, catchUp, force = 1, 0, true
 	}
 	var refused mongo.CommandError
 	for range 3 { // an operation of a busy server can hold a lock for long
 		err = command(ctx, s.AdminURI, nil, bson.D{{Key: "replSetStepDown", Value: away},
-			{Key: "secondaryCatchUpPeriodSecs", Value: catchUp}, {Key: "force", Value: true}})
-		if !errors.As(err, &refused) || refused.Code != lockTimeout {
+			{Key: "secondaryCatchUpPeriodSecs", Value: catchUp}, {Key: "force", Value: force}})
+		if !errors.As(err, &refused) || refused.Code != lockTimeout && refused.Code != nobodyCaughtUp {
 			break
 		}
+		force = force || refused.Code == nobodyCaughtUp
 	}
 	faster := []int32{conflictingOperation, primarySteppedDown, notWritablePrimary} // it does so by itself
 	if err != nil && (!errors.As(err, &refused) || !slices.Contains(faster, refused.Code)) {

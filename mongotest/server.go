@@ -67,6 +67,7 @@ const (
 	writeConflict        = 112
 	conflictingOperation = 117 // a shard moves another range, or a primary steps down already
 	primarySteppedDown   = 189
+	nobodyCaughtUp       = 262 // no secondary has all that the primary has
 	notWritablePrimary   = 10107
 )
 

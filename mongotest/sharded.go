@@ -204,7 +204,7 @@ func (s *Server) Asked(ctx context.Context, db *mongo.Database, fn func() error)
 }
 
 // profile returns what the profiler of a shard has recorded, except the explains of the router, the profiler's
-// own commands, and those of the cluster, such as its balancer each 10 s, whose names begin with an underscore.
+// own commands, and those of the cluster, such as its balancer each second, whose names begin with an underscore.
 func profile(ctx context.Context, local *mongo.Database) (Commands, error) {
 	var entries []struct {
 		Op      string   `bson:"op"`
@@ -288,6 +288,9 @@ func (m *Member) apply(ctx context.Context) error {
 	return command(ctx, m.URI, nil, bson.D{{Key: "configureFailPoint", Value: "rsSyncApplyStop"}, {Key: "mode", Value: "off"}})
 }
 
+// balanceSoon has the balancer look for chunks to move once a second instead of each 10 s.
+var balanceSoon = []string{"--setParameter", `failpoint.overrideBalanceRoundInterval={mode: "alwaysOn", data: {intervalMs: 1000}}`}
+
 // cluster starts a config server and shards with the mongod at path, and a router for them.
 func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 	members := make([]*Member, s.shards+1) // the last is the config server
@@ -312,7 +315,7 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 	err := each(len(members), func(i int) (err error) {
 		name, role, more := fmt.Sprintf("shard%d", i), append([]string{"--shardsvr"}, applyNothing...), []bson.E(nil)
 		if i == s.shards {
-			name, role, more = "config", []string{"--configsvr"}, []bson.E{{Key: "configsvr", Value: true}}
+			name, role, more = "config", append([]string{"--configsvr"}, balanceSoon...), []bson.E{{Key: "configsvr", Value: true}}
 		}
 		if members[i], err = startMember(ctx, path, name, "", false, role...); err != nil {
 			return err
