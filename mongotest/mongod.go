@@ -77,6 +77,16 @@ func (s *starter) fill(ctx context.Context, server *Server, path string) error {
 		options = "connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
 	}
 	server.AdminURI = system(key).uri(strings.Join(hosts, ","), options)
+	// The other members copy from the first at once: a search for a source begins with a pause of one second.
+	copyFrom := func(mode string) error {
+		return each(len(members)-1, func(i int) error {
+			return command(ctx, members[i+1].URI, nil, bson.D{{Key: "configureFailPoint", Value: "forceSyncSourceCandidate"}, {Key: "mode", Value: mode},
+				{Key: "data", Value: bson.D{{Key: "hostAndPort", Value: hosts[0]}}}})
+		})
+	}
+	if err := copyFrom("alwaysOn"); err != nil {
+		return err
+	}
 	if err := server.initiate(ctx, members[0].URI, replicaSet, hosts, s.journal()...); err != nil {
 		return err
 	}
@@ -84,7 +94,10 @@ func (s *starter) fill(ctx context.Context, server *Server, path string) error {
 	if server.URI = tester.uri(strings.Join(hosts, ","), options); err != nil || len(members) == 1 {
 		return err
 	}
-	return each(len(members), func(i int) error { return members[i].ready(ctx) }) // they have copied what there is
+	if err := each(len(members), func(i int) error { return members[i].ready(ctx) }); err != nil { // they have copied what there is
+		return err
+	}
+	return copyFrom("off")
 }
 
 // each calls fn for the numbers below n at the same time.
@@ -187,6 +200,14 @@ func (s *Server) initiate(ctx context.Context, first, set string, hosts []string
 		{Key: "_id", Value: set}, {Key: "members", Value: members}, {Key: "settings", Value: setSettings}}, more...)}})
 	if err != nil {
 		return fmt.Errorf("initiate the replica set: %w", err)
+	}
+	if len(hosts) > 1 { // the first election would wait for electionTimeoutMillis
+		for range 50 { // until the others know the configuration
+			if command(ctx, first, nil, bson.D{{Key: "replSetStepUp", Value: 1}}) == nil {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
 	}
 	if _, err := s.primary(ctx, func(hello) bool { return true }); err != nil {
 		return fmt.Errorf("wait for a primary: %w", err)
