@@ -4,10 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
-	"fmt"
-	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,15 +40,7 @@ func freed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 30*time.Second)
 }
 
-// TestMain lets more tests run at the same time than there are processors, because these only wait. The flag -parallel of
-// the command line still counts.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.parallel").Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		_ = flag.Set("test.parallel", "4")
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // beside runs tests at the same time.
 func beside[T any](t *testing.T, cases map[string]T, test func(t *testing.T, of T)) {
@@ -200,7 +188,7 @@ func TestUndecidedAbort(t *testing.T) {
 	}, func(t *testing.T, rule proxy.Rule) {
 		clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
 			p.Break(rule)
-			err := txn.Run(t.Context(), scoped.On(coll), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refusal) })
+			err := txn.Run(patient(t), scoped.On(coll), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refusal) })
 			if !errors.Is(err, refusal) || !fault.WroteNothing(err) {
 				t.Errorf("%v, not done: %v", err, fault.WroteNothing(err))
 			}
@@ -235,6 +223,8 @@ func TestEndedByTheFunction(t *testing.T) {
 	}, func(t *testing.T, test ending) {
 		sessions(t, func(t *testing.T, ctx context.Context, p *proxy.Proxy, coll *mongo.Collection) int {
 			p.Break(test.rule)
+			ctx, cancel := context.WithTimeout(ctx, time.Minute) // replaces the Timeout
+			defer cancel()
 			err := txn.Run(ctx, scoped.On(coll), func(ctx context.Context) error {
 				if err := inc(ctx, coll, "a"); err != nil {
 					return err

@@ -10,8 +10,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // fixture is a document that a client changes through the proxy and another reads without it.
 type fixture struct {
@@ -127,6 +130,7 @@ func TestSilence(t *testing.T) {
 
 // A refused command ends the transaction on the server, and the driver runs it again.
 func TestTransactions(t *testing.T) {
+	t.Parallel()
 	f := begin(t)
 	session, err := f.through.Database().Client().StartSession()
 	if err != nil {
