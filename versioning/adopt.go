@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -59,13 +58,8 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 // unadopted selects the current documents that parse takes for unnumbered, or refuses for their number, and those without
 // a time.
 func (d *store) unadopted() bson.D {
-	number := expr.Field(d.opts.RevisionField)
-	return expr.Op("$expr", expr.Op("$not", expr.Cond(expr.IsType(number, "int", "long", "double"), expr.Op("$and",
-		expr.IsType(expr.Field(d.at()), "date"),
-		expr.Op("$eq", expr.Op("$trunc", number), number),
-		expr.Op("$gte", number, 1),
-		expr.Op("$lt", number, int64(math.MaxInt64)),
-	), false)))
+	return expr.Op("$expr", expr.Op("$not", expr.Op("$and",
+		isNumber(d.opts.RevisionField), expr.IsType(expr.Field(d.at()), "date"))))
 }
 
 func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw,

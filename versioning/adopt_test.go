@@ -146,8 +146,8 @@ func TestAdoptNamesOtherNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := []any{int32(1), int64(2), 3.0, int64(math.MaxInt64 - 2)}
-	bad := []any{"4", decimal, 0, -1, 2.5, math.NaN(), math.Inf(1), int64(math.MaxInt64), bson.A{1}, bson.D{{Key: "n", Value: 1}}, true}
+	good := []any{int32(1), int64(2), 3.0, 1e17, int64(math.MaxInt64 - 2)}
+	bad := []any{"4", decimal, 0, -1, 2.5, math.NaN(), math.Inf(1), int64(math.MaxInt64), float64(1 << 63), bson.A{1}, bson.D{{Key: "n", Value: 1}}, true}
 	var docs []any
 	for i, v := range append(slices.Clone(good), bad...) {
 		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "revision", Value: v}})

@@ -243,13 +243,23 @@ func dateValue(t time.Time) bson.RawValue {
 }
 
 // wholeNumber reads a revision's number. It accepts 1 to math.MaxInt64 - 1, so that there is always
-// a next number.
+// a next number. isNumber is the same rule for the server.
 func wholeNumber(v bson.RawValue) (int64, bool) {
-	if f, ok := v.DoubleOK(); ok && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
+	if f, ok := v.DoubleOK(); ok && (f != math.Trunc(f) || f >= math.MaxInt64) {
 		return 0, false
 	}
 	n, ok := v.AsInt64OK()
 	return n, ok && n >= 1 && n < math.MaxInt64
+}
+
+// isNumber reports whether a field holds a revision's number, as an expression.
+func isNumber(field string) bson.D {
+	number := expr.Field(field)
+	return expr.Cond(expr.IsType(number, "int", "long", "double"), expr.Op("$and",
+		expr.Op("$eq", expr.Op("$trunc", number), number),
+		expr.Op("$gte", number, 1),
+		expr.Op("$lt", number, int64(math.MaxInt64)),
+	), false)
 }
 
 // A stamp is a change as it is stored.
