@@ -55,8 +55,9 @@ const (
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Duplicate: two revisions have the same number. The unique index is missing.
 //   - NotAdopted: a row of other code, which has no change. AdoptRevisions takes it if its read knows it.
-//   - Malformed: a document in one of the two collections is not a revision, such as a row whose document's ID is null, or
-//     a current document has more than 16,760,832 bytes or 179 levels and cannot be saved until you make it smaller or flatter.
+//   - Malformed: a document in one of the two collections is not a revision, such as a row whose document's ID is null or
+//     an array, or a current document has more than 16,760,832 bytes or 179 levels and cannot be saved until you make it
+//     smaller or flatter.
 //
 // Cost: 1 round trip, and for each 100 documents 3.
 //   - Many revisions, all of which are read: more.
@@ -95,7 +96,7 @@ var (
 )
 
 // removed returns the scan of the revisions for the documents that only the history has, each as
-// {_id: …}, and the work for it. Its Progress adds done, the result so far.
+// {_id: …}, with the arrays that rows have for an _id, and the work for it. Its Progress adds done, the result so far.
 func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*mongopatterns.Work, maintain.Scan) {
 	var w mongopatterns.Work
 	if work != nil {
@@ -111,7 +112,7 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 		mongo.Pipeline{
 			expr.Op("$match", expr.And(w.Filter)),
 			expr.Op("$lookup", lookup),
-			expr.Op("$match", expr.D("current", bson.A{})),
+			expr.Op("$match", expr.Op("$or", expr.D("current", bson.A{}), expr.D("_id", expr.AnArray))),
 			expr.Op("$project", only.Projection),
 		})
 	w.Filter = nil
@@ -273,7 +274,8 @@ func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Pr
 		if err != nil {
 			return nil, err
 		}
-		if r, invalid := d.parseRow(raw); invalid != nil {
+		r, invalid := d.parseRow(raw)
+		if invalid != nil && slices.ContainsFunc(ids, func(id any) bool { return value.Key(id.(bson.RawValue)) == value.Key(r.id) }) {
 			h := history{store: d}
 			h.found(r.malformed(), r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 			out = append(out, h.problems...)

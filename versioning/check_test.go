@@ -3,6 +3,7 @@ package versioning_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -319,6 +320,71 @@ func TestForeignRows(t *testing.T) {
 	}
 	if got := numbers(t, d, "a"); !slices.Equal(got, []int64{3, 4, 5, 6, 7}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// A row that lists several documents, or several numbers, is none of their revisions. Check names it once, and no call
+// meets it. The unique index does: a save that would archive such a number is ErrInconsistent.
+func TestRowsOfArrays(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	for _, id := range []string{"a", "b", "c"} {
+		r := get(t)(d.Insert(ctx, counter{ID: id}, nobody))
+		r.Document.N++
+		get(t)(d.Save(ctx, r, nobody))
+	}
+	testkit.OK(t, d.Delete(ctx, "c", 2, nobody))
+	change := bson.E{Key: "change", Value: bson.D{{Key: "at", Value: month(1)}}}
+	deleted := bson.E{Key: "deleted", Value: true}
+	row := func(key string, id, number any) bson.D {
+		return bson.D{{Key: "_id", Value: key}, {Key: "document_id", Value: id}, {Key: "revision", Value: number}, change, deleted}
+	}
+	testkit.Insert(t, db.Collection("revisions"),
+		row("current", bson.A{"a", "b"}, 8), row("one gone", bson.A{"a", "c"}, 9), row("gone", bson.A{"c"}, 7), row("unknown", bson.A{"x"}, 1),
+		row("without number", bson.A{"a"}, "x"), row("too high", "b", int64(math.MaxInt64)), row("numbers", "a", bson.A{6}))
+	want := []string{"current", "gone", "numbers", "one gone", "too high", "unknown", "without number"}
+	list := func() (out []string) {
+		for _, p := range testkit.Collect(t, d.Check(ctx, nil)) {
+			if p.Kind != mongopatterns.Malformed || p.Collection != "revisions" {
+				t.Errorf("%v", p)
+			}
+			out = append(out, p.ID.StringValue())
+		}
+		slices.Sort(out)
+		return out
+	}
+	if got := list(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if result, err := d.Repair(ctx, nil); err != nil || result.Done != 0 {
+		t.Errorf("repair: %+v, %v", result, err)
+	}
+	for id, want := range map[string][]int64{"a": {1, 2}, "b": {1, 2}, "c": {1, 2, 3}} {
+		if got := numbers(t, d, id); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", id, got)
+		}
+		if n, err := db.Collection("revisions").CountDocuments(ctx, d.RevisionsFilter(id)); err != nil || n != 1 && id != "c" || n != 3 && id == "c" {
+			t.Errorf("%s: %d, %v", id, n, err)
+		}
+	}
+	if r := get(t)(d.Insert(ctx, counter{ID: "c"}, nobody)); r.Number != 4 {
+		t.Errorf("%+v", r)
+	}
+	edit := func() error {
+		_, err := d.Edit(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
+		return err
+	}
+	for range 4 {
+		testkit.OK(t, edit())
+	}
+	wantErr(t, "a number of the row", edit(), versioning.ErrInconsistent)
+	if _, err := d.Prune(ctx, versioning.Retention{Keep: 1}, nil); err != nil {
+		t.Error(err)
+	}
+	if got := list(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -26,6 +26,7 @@ type store struct {
 	opts          Options
 	codec         codec.Codec
 	names, unkept []string // the fields of number and change; the same and Options.Ignored
+	isRow         any      // see there
 
 	current, revisions *scoped.Collection // revisions is nil with Options.NoHistory
 	primary            *store             // the same store, reading from the primary: for reads that a write depends on

@@ -39,12 +39,14 @@ func (d *store) causal(ctx context.Context) (in context.Context, end func()) {
 	return txn.Causal(ctx, d.current)
 }
 
-// numbered is rowsOf with whole numbers from n on. A row without a whole number is not a revision.
+// numbered is rowsOf with the numbers from n on, without the rows that are no revisions.
 func (d *store) numbered(id any, n int64, more ...bson.E) bson.D {
-	number := expr.Field(d.opts.RevisionField)
-	return d.rowsOf(id,
-		expr.Element(d.opts.RevisionField, append(expr.Op("$gte", n), more...)),
-		expr.Element("$expr", expr.Op("$eq", expr.Op("$trunc", number), number)))
+	return d.rowsOf(id, expr.Element(d.opts.RevisionField, append(expr.Op("$gte", n), more...)), expr.Element("$expr", d.isRow))
+}
+
+// isRow is the expression for rows with one document's ID and a number. The filters for these are met by arrays too.
+func isRow(o Options) any {
+	return expr.Fixed(expr.Op("$and", isNumber(o.RevisionField), expr.Op("$not", expr.Op("$isArray", expr.Field(o.DocumentIDField)))))
 }
 
 // counted selects rows with a number from 1 on. The unique index covers these rows, and the server
@@ -108,6 +110,8 @@ func (d *store) parseRow(raw bson.Raw) (*row, error) {
 	switch {
 	case r.id.Type == 0, r.id.Type == bson.TypeNull:
 		r.id.Type, missing = bson.TypeNull, d.opts.DocumentIDField // the server treats a missing field as null
+	case r.id.Type == bson.TypeArray:
+		missing = "single " + d.opts.DocumentIDField
 	case !ok:
 		missing = "number in " + d.opts.RevisionField
 	}

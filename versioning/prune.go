@@ -127,10 +127,9 @@ func (k Retention) cut(rows []*row) int64 {
 }
 
 // before selects the revisions of a document with numbers below number, and only rows that are
-// revisions. A row with an array of IDs is not a revision, although an equality with one of them matches it.
+// revisions.
 func (d *store) before(id bson.RawValue, number int64) bson.D {
 	return append(d.numbered(id, 1, expr.Element("$lt", number)),
-		expr.Element("$nor", bson.A{expr.D(d.opts.DocumentIDField, expr.AnArray)}),
 		expr.Element("$or", bson.A{
 			bson.D{expr.Element(documentKey, expr.Op("$type", "object"))},
 			bson.D{expr.Element(deltaKey, expr.Op("$type", "object"))},

@@ -127,6 +127,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 		opts: o, codec: codec.New(current, o.Registry, o.BSON),
 		names:  []string{o.RevisionField, o.ChangeField},
 		unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
+		isRow:  isRow(o),
 	}
 	t := reflect.TypeFor[T]()
 	d := &History[ID, T]{core, kindOf(t, o.Registry)}
@@ -219,7 +220,7 @@ func (d *History[ID, T]) Filter(id ID) bson.D {
 // RevisionsFilter selects, in the collection of revisions, all revisions of a document except the
 // current one.
 func (d *History[ID, T]) RevisionsFilter(id ID) bson.D {
-	return d.core.current.Scope().Match(d.core.rowsOf(d.core.codec.Condition(id), d.core.counted()))
+	return d.core.current.Scope().Match(d.core.numbered(d.core.codec.Condition(id), 1))
 }
 
 // Get returns the current revision of a document.
