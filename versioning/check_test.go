@@ -388,6 +388,34 @@ func TestRowsOfArrays(t *testing.T) {
 	}
 }
 
+// A number typed as an array that holds the one that was read is not that number.
+func TestArrayForTheNumber(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, number := range []int{1, 2} {
+		for name, none := range map[string]bool{"history": false, "no history": true} {
+			db := mongotest.Database(t)
+			d := helper[string, counter](t, db, nil)
+			if none {
+				d = must[*versioning.History[string, counter]](t)(versioning.New[string, counter](db.Collection("current"), nil, &versioning.Options{NoHistory: true}))
+			}
+			r := get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
+			for int(r.Number) < number {
+				r.Document.N++
+				r = get(t)(d.Save(ctx, r, nobody))
+			}
+			testkit.OK(t, second(db.Collection("current").UpdateByID(ctx, "a", bson.M{"$set": bson.M{"revision": bson.A{number, 7}}})))
+			before := testkit.Stored[bson.D](t, db.Collection("current"))
+			r.Document.N++
+			wantErr(t, name+": save", second(d.Save(ctx, r, nobody)), mongopatterns.ErrMalformed)
+			wantErr(t, name+": delete", d.Delete(ctx, "a", int64(number), nobody), mongopatterns.ErrMalformed)
+			if diff := cmp.Diff(before, testkit.Stored[bson.D](t, db.Collection("current"))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+}
+
 // A deletion that the server refuses is a failure of the document, with the collection of current
 // documents, to which the _id belongs.
 func TestRefusedDeletion(t *testing.T) {

@@ -25,8 +25,9 @@ import (
 type store struct {
 	opts          Options
 	codec         codec.Codec
-	names, unkept []string // the fields of number and change; the same and Options.Ignored
-	isRow         any      // see there
+	names, unkept []string   // the fields of number and change; the same and Options.Ignored
+	isRow         any        // see there
+	noArray       diff.Field // a part of guard
 
 	current, revisions *scoped.Collection // revisions is nil with Options.NoHistory
 	primary            *store             // the same store, reading from the primary: for reads that a write depends on
@@ -89,7 +90,7 @@ func (d *store) get(ctx context.Context, id bson.RawValue) (*current, error) {
 }
 
 // guard selects a current document if it still is this revision. One without a number is revision
-// 1. It is encoded here because that takes the client less time than the driver's encoder.
+// 1. noArray is there because an array that holds the number meets it too. It is encoded here because that takes the client less time than the driver's encoder.
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	is := value.Int64(number)
 	if number == 1 {
@@ -98,7 +99,7 @@ func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	if id.Type == bson.TypeEmbeddedDocument || id.Type == bson.TypeRegex {
 		id = diff.Embedded([]diff.Field{field("$eq", id)})
 	}
-	return diff.Raw([]diff.Field{field("_id", id), field(d.opts.RevisionField, is)})
+	return diff.Raw([]diff.Field{field("_id", id), field(d.opts.RevisionField, is), d.noArray})
 }
 
 // parse reads a current document. If it is malformed, the result has its _id, besides the error.

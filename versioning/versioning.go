@@ -125,9 +125,10 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 	}
 	core := &store{
 		opts: o, codec: codec.New(current, o.Registry, o.BSON),
-		names:  []string{o.RevisionField, o.ChangeField},
-		unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
-		isRow:  isRow(o),
+		names:   []string{o.RevisionField, o.ChangeField},
+		unkept:  append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
+		isRow:   isRow(o),
+		noArray: field("$nor", value.New(bson.A{expr.D(o.RevisionField, expr.AnArray)})),
 	}
 	t := reflect.TypeFor[T]()
 	d := &History[ID, T]{core, kindOf(t, o.Registry)}
