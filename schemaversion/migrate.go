@@ -168,6 +168,9 @@ func (c *core) acquire(ctx context.Context) (owner bson.ObjectID, err error) {
 		return owner, mongopatterns.ErrRunning // another began at the same time
 	}
 	if err != nil {
+		if fault.MayHaveWritten(err) {
+			_ = c.release(ctx, owner) // if this fails too, the lease runs out by itself
+		}
 		return owner, err
 	}
 	if has, _ := value.Lookup(raw, "owner").ObjectIDOK(); has != owner {

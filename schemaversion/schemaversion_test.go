@@ -752,6 +752,23 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// If the answer to the write that takes the lease is lost, the lease is given back.
+func TestLostLease(t *testing.T) {
+	t.Parallel()
+	p := proxy.New(t, mongotest.URI(t))
+	t.Cleanup(func() { p.Break(nil) })
+	coll := mongotest.Database(t, p.Options()).Collection("contacts")
+	c := testkit.Must(schemaversion.New[contact](coll, steps, nil))
+	p.Break(proxy.Each("findAndModify", proxy.CloseAfter))
+	if _, err := c.Migrate(t.Context(), 3, nil); !mongo.IsNetworkError(err) {
+		t.Errorf("%v, want a network error", err)
+	}
+	p.Break(nil)
+	if _, err := c.Migrate(t.Context(), 3, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // A server that refuses to take the lease back gets few commands, and one that does not answer ends the call with the
 // error of its context.
 func TestReleaseIsNotRepeated(t *testing.T) {
