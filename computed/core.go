@@ -758,7 +758,13 @@ func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w 
 	by := bson.NewObjectID()
 	one := mongopatterns.Result{Examined: 1}
 	attempt := expr.D(c.state("attempts"), c.raised("attempts"))
+	undo := func() { // the target is not the cause, so the attempt does not count
+		c.giveBack(ctx, id, by, expr.Op("$inc", expr.D(c.state("attempts"), -1)))
+	}
 	mine, err := c.lease(ctx, append(expr.ByID(id), filter...), by, attempt)
+	if err != nil { // it may be written
+		undo()
+	}
 	if err != nil || mine == nil {
 		return err
 	}
@@ -768,8 +774,8 @@ func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w 
 		failed = errNoAnswer
 	} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !txn.Running(ctx) {
 		failed, err = err, nil
-	} else if err != nil { // the target is not the cause: this attempt does not count
-		c.giveBack(ctx, id, by, expr.Op("$inc", expr.D(c.state("attempts"), -1)))
+	} else if err != nil {
+		undo()
 	}
 	if failed != nil {
 		maintain.Fail(&one, c.targets.Name(), id, failed) // its lease keeps this loop from trying it again

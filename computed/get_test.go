@@ -173,6 +173,27 @@ func TestAFailedGetGivesItsLeaseBack(t *testing.T) {
 	check("drained")
 }
 
+// If the answer to the write that takes a lease for Drain is lost, the lease is given back, and the attempt does not count.
+func TestLostLease(t *testing.T) {
+	t.Parallel()
+	opts := perFilm()
+	opts.Attempts, opts.Lease = 1, time.Hour
+	db, _ := cinema(t, opts)
+	p := proxy.New(t, mongotest.URI(t))
+	t.Cleanup(func() { p.Break(nil) })
+	proxied := mongotest.Database(t, p.Options()).Client().Database(db.Name())
+	c := testkit.Must(totalsOf[int, string, film](proxied.Collection("screenings"), proxied.Collection("films"), opts))
+	testkit.OK(t, c.Mark(t.Context(), "A"))
+	p.Break(proxy.Each("findAndModify", proxy.CloseAfter))
+	if _, err := c.Drain(t.Context(), nil); !mongo.IsNetworkError(err) {
+		t.Errorf("%v, want a network error", err)
+	}
+	p.Break(nil)
+	if result, err := c.Drain(t.Context(), nil); err != nil || result.Done != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 // A server that refuses to take a lease back gets few commands.
 func TestGiveBackIsNotRepeated(t *testing.T) {
 	t.Parallel()
