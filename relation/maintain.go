@@ -105,7 +105,7 @@ func (c *core) confirmed(ctx context.Context, s side, batch []bson.Raw) ([]mongo
 }
 
 // Repair repairs what Check finds, each document in a transaction of its own. Result.Remaining
-// counts Malformed documents, and references for which a list has no room.
+// counts Malformed documents, and references for which a list has no room. A dry run does not look for room.
 //
 // Cost: that of Check without its second look, and for each document with problems 4 round trips and 1 write.
 //   - Links: 5.
@@ -283,7 +283,7 @@ func (c *core) repair(ctx context.Context, s side, id bson.RawValue, dry bool) (
 	if slices.ContainsFunc(problems, func(p mongopatterns.Problem) bool { return p.Kind == mongopatterns.Malformed }) {
 		return 0, 1, nil
 	}
-	drop := map[string]bool{} // references to remove
+	added, drop := false, map[string]bool{} // whether the other side got a reference; references to remove
 	for _, p := range problems {
 		switch {
 		case p.Kind == mongopatterns.Dangling:
@@ -301,6 +301,8 @@ func (c *core) repair(ctx context.Context, s side, id bson.RawValue, dry bool) (
 				drop[value.Key(p.Have)] = true
 			case err != nil:
 				return 0, 0, err
+			default:
+				added = true
 			}
 		}
 	}
@@ -317,7 +319,10 @@ func (c *core) repair(ctx context.Context, s side, id bson.RawValue, dry bool) (
 	default:
 		err = s.drop(ctx, expr.ByID(id), id)
 	}
-	return 1, left, err
+	if dry || added || s.between() || len(after) < len(before) {
+		done = 1
+	}
+	return done, left, err
 }
 
 // Extract turns documents that are embedded in ChildrenField into documents of their own, and

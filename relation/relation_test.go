@@ -582,6 +582,25 @@ func TestCheckAndRepair(t *testing.T) {
 	is(t, db, "1>Eve", "2>Eve", "3>Eve", "Eve>1", "Eve>2", "Eve>3")
 }
 
+// A reference for which the other side has no room is Remaining, and its document is Done only if something else changed.
+func TestRepairWithoutRoom(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	opts := manyMany
+	opts.MaxCount = 1
+	db, r := people(t, opts)
+	check(t, r.Link(ctx, "Ann", 1))
+	testkit.Insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": bson.A{1}})
+	if result := testkit.Must(r.Repair(ctx, nil)); result.Done != 0 || result.Remaining != 1 {
+		t.Errorf("%+v", result)
+	}
+	_, err := db.Collection("people").UpdateByID(ctx, "Eve", bson.M{"$set": bson.M{"tasks": bson.A{1, 1}}})
+	check(t, err)
+	if result := testkit.Must(r.Repair(ctx, nil)); result.Done != 1 || result.Remaining != 1 {
+		t.Errorf("%+v", result)
+	}
+}
+
 func TestFull(t *testing.T) {
 	t.Parallel()
 	opts := listed
