@@ -43,6 +43,21 @@ func TestExtractLeavesWhatIsNotAnArray(t *testing.T) {
 	}
 }
 
+// Whatever else a program has stored in place of the list is named too, by both conversions. Null is no list.
+func TestConversionsNameWhatIsNotAnArray(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db, r := people(t, listed)
+	testkit.Insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": "many"}, bson.M{"_id": "Fay", "tasks": 7},
+		bson.M{"_id": "Gus", "tasks": nil}, bson.M{"_id": "Hal", "tasks": bson.A{}})
+	for name, convert := range map[string]func(context.Context, *mongopatterns.Work) (mongopatterns.Result, error){"extract": r.Extract, "embed": r.Embed} {
+		result := testkit.Must(convert(ctx, nil))
+		if result.Examined != 2 || result.Failed != 2 || result.Failures[0].ID.StringValue() != "Eve" || result.Failures[1].ID.StringValue() != "Fay" {
+			t.Errorf("%s: %+v", name, result)
+		}
+	}
+}
+
 // Old code replaces a parent by an earlier copy, with the children embedded: the next Extract
 // links unchanged children, and names changed ones.
 func TestExtractAfterAReplacement(t *testing.T) {

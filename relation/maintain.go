@@ -350,8 +350,8 @@ func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mong
 
 // Embed turns references into the documents that they name, embedded in ChildrenField, and deletes
 // these documents. A child that the list names twice is embedded once, in its first place. A parent
-// is not changed and counted as Failed if it has a dangling or malformed reference, or a child that
-// another parent also has. Result.Remaining counts parents that others kept changing. Embed can be
+// is not changed and counted as Failed if its ChildrenField is not an array, or has a dangling or malformed
+// reference, or a child that another parent also has. Result.Remaining counts parents that others kept changing. Embed can be
 // stopped and run again. Work.Filter selects parents.
 //
 // Cost: 1 round trip and 1 for each batch, and for each parent 5, its children deleted and 1 document written.
@@ -369,7 +369,7 @@ func (r *Relation[ParentID, ChildID, T]) Embed(ctx context.Context, work *mongop
 type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again, dry bool) ([]bson.RawValue, error)
 
 // convert runs a conversion for each parent whose ChildrenField matches a condition, each in a
-// transaction.
+// transaction. It names those in which the field is no array.
 func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write conversion) (mongopatterns.Result, error) {
 	if c.opts.ChildrenField == "" || c.oneCollection {
 		return mongopatterns.Result{}, fault.Invalid("Options.ChildrenField: it must be set, and parents and children must be two collections")
@@ -377,8 +377,9 @@ func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition 
 	if err := collation.Refuse(ctx, c.collections()...); err != nil {
 		return mongopatterns.Result{}, err
 	}
+	other := expr.D("$exists", true, "$not", expr.Op("$type", bson.A{"array", "null", "undefined"}))
 	scan := maintain.Scan{
-		Filter:     expr.D(c.opts.ChildrenField, condition),
+		Filter:     expr.Op("$or", expr.D(c.opts.ChildrenField, condition), expr.D(c.opts.ChildrenField, other)),
 		Projection: expr.D(c.opts.ChildrenField, 1),
 	}
 	return maintain.Run(ctx, c.parents, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
