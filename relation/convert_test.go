@@ -58,6 +58,21 @@ func TestConversionsNameWhatIsNotAnArray(t *testing.T) {
 	}
 }
 
+// A parent that embeds a child twice is named and left, because the two may differ.
+func TestExtractOfAChildTwice(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db, r := people(t, listed)
+	twice := bson.M{"_id": "Eve", "tasks": bson.A{bson.M{"_id": 22, "title": "a"}, bson.M{"_id": 22.0, "title": "b"}}}
+	testkit.Insert(t, db.Collection("people"), twice)
+	for _, work := range []*mongopatterns.Work{{DryRun: true}, nil} {
+		result := testkit.Must(r.Extract(ctx, work))
+		if result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
+			t.Errorf("%+v", result)
+		}
+	}
+}
+
 // Old code replaces a parent by an earlier copy, with the children embedded: the next Extract
 // links unchanged children, and names changed ones.
 func TestExtractAfterAReplacement(t *testing.T) {

@@ -331,7 +331,7 @@ func (c *core) repair(ctx context.Context, s side, id bson.RawValue, dry bool) (
 // documents that were embedded since. Work.Filter selects parents.
 //
 // A parent is not changed and counted as Failed if its ChildrenField is not an array, or if one of
-// its children cannot be stored. A child cannot be stored if its _id exists already or cannot be an
+// its children is embedded twice or cannot be stored. A child cannot be stored if its _id exists already or cannot be an
 // _id, if OwnerField or OwnersField holds another value than the parent's _id, or if it has an
 // empty timestamp in a top-level field, which the server would replace. But an embedded child that
 // is already stored with the same content is only linked, because a program that replaces whole
@@ -459,7 +459,7 @@ func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan,
 
 // extract stores the embedded children, except those stored already with the same content.
 func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again, dry bool) ([]bson.RawValue, error) {
-	ids, docs := []bson.RawValue(nil), []bson.D(nil)
+	ids, docs, seen := []bson.RawValue(nil), []bson.D(nil), map[string]bool{}
 	for _, e := range elements {
 		embedded, ok := e.DocumentOK()
 		if !ok {
@@ -476,6 +476,10 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 		if err = c.unowned(id, embedded, p); err != nil {
 			return nil, err
 		}
+		if seen[value.Key(id)] {
+			return nil, fault.Of(id, fault.Invalid("%q holds the child twice", c.opts.ChildrenField))
+		}
+		seen[value.Key(id)] = true
 		ids, docs = append(ids, id), append(docs, doc)
 	}
 	if dry {
