@@ -25,8 +25,19 @@ func same(a, b bson.RawValue) bool {
 // nodesMatch matches the nodes of the tree. A document without an ID cannot be one.
 func (s *store) nodesMatch() bson.D { return expr.D(s.o.IDField, expr.Op("$ne", nil)) }
 
-// idMatch matches the node with an ID, or those with one that a condition such as anyOf is for.
-func (s *store) idMatch(id any) bson.D { return expr.D(s.o.IDField, equal(id)) }
+// idMatch matches the node with an ID, or those with one that a condition such as anyOf is for. A node with an array for
+// an ID, which only another field than _id can hold, is meant by that array alone, not by what it holds.
+func (s *store) idMatch(id any) bson.D {
+	is := equal(id)
+	if v, ok := is.(bson.RawValue); s.o.IDField == "_id" || ok && v.Type == bson.TypeArray {
+		return expr.D(s.o.IDField, is)
+	}
+	condition, ok := is.(bson.D)
+	if !ok {
+		condition = expr.D("$eq", is)
+	}
+	return expr.D(s.o.IDField, append(condition, expr.Element("$not", expr.AnArray)))
+}
 
 func (s *store) idsMatch(ids []bson.RawValue) bson.D { return s.idMatch(anyOf(ids)) }
 

@@ -3,6 +3,7 @@ package tree_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -184,6 +185,40 @@ func TestPatternForID(t *testing.T) {
 		})
 	}
 }
+
+// TestArrayForID: a node with an array for an ID is named, and no call for an ID that the array holds reads or writes it.
+func TestArrayForID(t *testing.T) {
+	t.Parallel()
+	row := rows(t)
+	for rep := tree.ParentReferences; rep <= tree.NestedSets; rep++ {
+		t.Run(rep.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			v := variant{name: "sku", rep: rep, opts: tree.Options{IDField: "sku"}}
+			coll := row()
+			tr := v.open(t, coll)
+			insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", "A"}, {"Z", ""}})
+			get(coll.UpdateOne(ctx, dd("sku", "B"), dd("$set", dd("sku", bson.A{"B", "X"}))))(t)
+			wrong(t, !strings.Contains(strings.Join(problems(t, tr), "\n"), "an _id cannot be an array"), "%v", problems(t, tr))
+			before := stored(t, coll)
+			for _, id := range []string{"B", "X"} {
+				wrong(t, len(get(find(ctx, coll, tr.Filter(id)))(t)) != 0, "Filter of %s", id)
+				for call, err := range map[string]error{
+					"Subtree": errorOf(tr.Subtree(ctx, id, 0)),
+					"Insert":  errorOf(tr.Insert(ctx, v.doc("new"), tr.Under(id))),
+					"Move":    tr.Move(ctx, id, tr.AsRoot()),
+					"Move to": tr.Move(ctx, "Z", tr.Under(id)),
+					"Delete":  errorOf(tr.Delete(ctx, id, mongopatterns.Cascade)),
+				} {
+					wrong(t, !errors.Is(err, mongopatterns.ErrNotFound), "%s of %s: %v", call, id, err)
+				}
+			}
+			wrong(t, fmt.Sprint(stored(t, coll)) != fmt.Sprint(before), "%v, before %v", stored(t, coll), before)
+		})
+	}
+}
+
+func errorOf[V any](_ V, err error) error { return err }
 
 // TestIDTypes has IDs of other types than strings: in the small run each type in one or two representations, and each
 // representation with two types.
