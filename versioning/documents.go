@@ -90,7 +90,8 @@ func (d *store) get(ctx context.Context, id bson.RawValue) (*current, error) {
 }
 
 // guard selects a current document if it still is this revision. One without a number is revision
-// 1. noArray is there because an array that holds the number meets it too. It is encoded here because that takes the client less time than the driver's encoder.
+// 1. noArray is there because an array that holds the number meets it too. The filter is encoded here because that takes the
+// client less time than the driver's encoder.
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	is := value.Int64(number)
 	if number == 1 {
