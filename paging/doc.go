@@ -139,8 +139,11 @@
 //     sort field, until the page is full, because the server's merge of ranges treats null and
 //     missing as different.
 //   - The filter fixes a field of Equality to k values with $in: k+2 finds if a document on
-//     the page holds null or lacks a sort field. Beyond 200 ranges (values times
-//     branches) the server sorts what matches in memory.
+//     the page holds null or lacks a sort field. A page by number then reads what it skips, or
+//     takes 1 aggregate more beyond 1,000 documents, which sorts all matching ones (and so
+//     refuses $where). If the sort values of such a page are larger than 7 MB, it may be
+//     ErrInvalid. Beyond 200 ranges (values times branches) the server sorts what matches in
+//     memory.
 //   - The sort begins with `_id`: 1 more at the end of the list, for `_id`s of other types. All
 //     other pages by `_id` alone use the filter {_id: {$gte: last}}.
 //   - Options.Sequential: up to one a branch.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -66,7 +67,9 @@ func (p *core) read(ctx context.Context, src *source, window span) (documents, b
 // The ranges of several values of an Equality field are merged by the server, which
 // takes null and missing for different. That shows only where documents with either
 // come out: those without are no nearer to the one than to the other. So what was
-// merged counts if nothing in it is null; else each value is read by itself.
+// merged counts if nothing in it is null; else each value is read by itself. What is
+// to be left out is then read too, so where that is much, the server looks up the
+// place behind it first.
 func (p *core) fetch(ctx context.Context, src *source, window span) (out documents, err error) {
 	if len(src.parts) == 0 || !window.at.null() {
 		null := func(doc bson.Raw) bool { // or a value that is refused later
@@ -79,51 +82,128 @@ func (p *core) fetch(ctx context.Context, src *source, window span) (out documen
 		}
 	}
 	one := window
+	if window.skip > maxPassed {
+		if one.at, err = p.passed(ctx, src, window); err != nil || one.at == nil {
+			return documents{}, err
+		}
+		one.inclusive, window.skip = true, 0
+	}
 	one.skip, one.limit, out.raw = 0, window.skip+window.limit, nil
 	for _, part := range src.parts {
 		if err := p.stretch(ctx, &out, &source{filter: part}, one); err != nil {
 			return out, err
 		}
 	}
-	if out.raw, err = p.sort(ctx, out.raw, window.backward); err != nil {
+	if out.raw, err = p.sort(ctx, out.raw, one); err != nil {
 		return out, err
 	}
-	n := int64(len(out.raw))
-	out.raw = out.raw[min(window.skip, n):min(one.limit, n)]
+	out.raw = out.raw[min(window.skip, int64(len(out.raw))):]
 	return out, nil
 }
 
-// sort lets the server sort documents by their places, as it alone knows collations,
-// and drops those that are there twice.
-func (p *core) sort(ctx context.Context, docs []bson.Raw, backward bool) (sorted []bson.Raw, err error) {
-	rows := bson.A{}
-	seen := map[string]bool{}
-	for i, doc := range docs {
+const (
+	maxPassed = 1000     // documents that fetch reads of each value to pass over them
+	maxGiven  = 14 << 20 // bytes that one command can hold
+)
+
+// passed returns the place of the first document after those that the span leaves out, nil if there is none. The server
+// sorts all places for it, null and missing as equals, because what it sorts is computed.
+func (p *core) passed(ctx context.Context, src *source, window span) (at place, err error) {
+	var branches []bson.D
+	if window.at != nil {
+		branches = p.order.branches(window.at, window.backward, window.inclusive, false)
+	}
+	fields, where := expr.D("_id", 0), make(order, len(p.order))
+	by := p.order.document(window.backward)
+	for i, key := range p.order {
+		field, name := expr.Field(key.path), "v"+strconv.Itoa(i)
+		fields = append(fields, expr.Element(name, expr.Cond(expr.IsType(field, "missing"), nil, field)))
+		by[i].Key = name
+		where[i] = sortKey{key.path, key.desc, []string{name}}
+	}
+	stages := append(src.stages(branches, nil, 0, 0), expr.Op("$project", fields), expr.Op("$sort", by),
+		expr.Op("$skip", window.skip), expr.Op("$limit", 1))
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return p.coll.Aggregate(ctx, stages, p.aggregateOptions())
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		at = make(place, len(p.order))
+		if err := p.readPlace(at, slices.Clone(doc), where); err != nil {
+			return nil, err
+		}
+	}
+	return at, nil
+}
+
+// A ranked is a document and its place.
+type ranked struct{ doc, at bson.Raw }
+
+// sort sorts the documents of a span by their places, drops those that are there twice, and returns as many as the span
+// has. Where their places are too large for one command, it sorts as many as one can hold, and goes on with the first
+// of these.
+func (p *core) sort(ctx context.Context, docs []bson.Raw, window span) (sorted []bson.Raw, err error) {
+	var all []ranked
+	seen, size := map[string]bool{}, 0
+	for _, doc := range docs {
 		at, err := p.place(doc)
 		if err != nil {
 			return nil, err
 		}
 		id := at[p.id] // the projection may leave it out of the document
-		if key := string(id.Type) + string(id.Value); !seen[key] {
-			seen[key] = true
-			rows = append(rows, expr.D("i", i, "at", bson.Raw(value.Array(at).Value)))
+		key := string(id.Type) + string(id.Value)
+		if seen[key] {
+			continue
 		}
+		seen[key] = true
+		one := ranked{doc, value.Array(at).Value}
+		if size+one.size() > maxGiven {
+			if all, err = p.sortGiven(ctx, all, window); err != nil {
+				return nil, err
+			}
+			size = 0
+			for _, r := range all {
+				size += r.size()
+			}
+			if size > maxGiven/2 {
+				return nil, fault.Invalid("Request.Size: %d documents have sort values too large to be sorted together: ask for fewer", window.limit)
+			}
+		}
+		all = append(all, one)
+		size += one.size()
 	}
-	if len(rows) == 0 {
+	all, err = p.sortGiven(ctx, all, window)
+	for _, r := range all {
+		sorted = append(sorted, r.doc)
+	}
+	return sorted, err
+}
+
+// size is about what the command of sortGiven needs for it.
+func (r ranked) size() int { return len(r.at) + 32 }
+
+// sortGiven lets the server sort documents, as it alone knows collations, and returns the first ones.
+func (p *core) sortGiven(ctx context.Context, all []ranked, window span) (sorted []ranked, err error) {
+	if len(all) == 0 {
 		return nil, nil
 	}
-	by := p.order.document(backward)
+	rows := make(bson.A, len(all))
+	for i, r := range all {
+		rows[i] = expr.D("i", i, "at", r.at)
+	}
+	by := p.order.document(window.backward)
 	for j := range by {
 		by[j].Key = "at." + strconv.Itoa(j)
 	}
-	stages := mongo.Pipeline{expr.Op("$sort", by), expr.Op("$project", expr.D("i", 1))}
+	stages := mongo.Pipeline{expr.Op("$sort", by), expr.Op("$limit", window.limit), expr.Op("$project", expr.D("i", 1))}
 	for row, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return p.coll.AggregateGiven(ctx, rows, stages, options.Aggregate().SetCollation(p.find.Collation))
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		sorted = append(sorted, docs[row.Lookup("i").AsInt64()])
+		sorted = append(sorted, all[row.Lookup("i").AsInt64()])
 	}
 	return sorted, nil
 }
