@@ -50,8 +50,8 @@ type Options struct {
 	// than this, and Run flushes at this interval. NewSampled, whose changes do not wait, refuses
 	// it. Default 0: changes wait until there are Every of them, and with Run at most a second.
 	Interval time.Duration
-	// MaxKeys limits the keys that wait in memory. An Add of one more flushes them all; after a write that
-	// failed, an Add of a tenth more does. NewSampled refuses it. Default 10,000.
+	// MaxKeys limits the keys that wait in memory. An Add of one more flushes them all. After a write that
+	// failed, the next Adds flush only when a tenth more keys wait. NewSampled refuses it. Default 10,000.
 	MaxKeys int
 	// Random returns the numbers in [0, 1) that Sampled counters use. Give a seeded one in tests.
 	// It must be safe for concurrent use. Only NewSampled takes it. Default: that of math/rand/v2.

@@ -358,8 +358,37 @@ func TestRefusedWritesAreFew(t *testing.T) {
 		for i := range 100 {
 			_ = add(fmt.Sprint(i), 0)
 		}
-		if n := sent.Swap(0); n > 10 || n < 9 {
+		if n := sent.Swap(0); n > 10 || n < 5 {
 			t.Errorf("%s: %d writes of 100 keys", name, n)
+		}
+	}
+}
+
+// While the server refuses all writes, keys that are new to a small MaxKeys do not send all the others each time.
+func TestRefusedKeysAreSentRarely(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	nothing := options.CreateCollection().SetValidator(bson.D{{Key: "never", Value: 1}})
+	testkit.OK(t, db.CreateCollection(t.Context(), "views", nothing))
+	opts := &approx.Options{MaxKeys: 2}
+	c, d := counters(t, db.Collection("views"), opts), distinct(t, db.Collection("views"), opts)
+	const keys = 300
+	for name, add := range map[string]func(key string) error{
+		"counters": func(key string) error { return c.Add(t.Context(), key, 1) },
+		"distinct": func(key string) error { return d.Add(t.Context(), key, 1) },
+	} {
+		updates := mongotest.Record(t, db, func() {
+			for i := range keys {
+				_ = add(fmt.Sprint(i))
+			}
+		}).Named("update")
+		sent := 0
+		for _, u := range updates {
+			statements, _ := u.Body.Lookup("updates").Array().Values()
+			sent += len(statements)
+		}
+		if sent > 15*keys {
+			t.Errorf("%s: %d keys are sent for %d", name, sent, keys)
 		}
 	}
 }

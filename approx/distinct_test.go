@@ -207,7 +207,8 @@ func TestDistinctFlush(t *testing.T) {
 		t.Fatal(err)
 	}
 	visit(t, d, "c", 0, 1)
-	visit(t, d, "b", 0, 7) // with c and the refused one more than MaxKeys
+	visit(t, d, "e", 0, 1)
+	visit(t, d, "b", 0, 7) // with c, e and the refused one more than MaxKeys and a tenth
 	other := distinct(t, coll, nil)
 	for key, n := range map[string]int64{"a": 5, "bad": 5, "b": 1} {
 		if e := estimated(t, other, key); e.Count != n {

@@ -34,13 +34,13 @@ type waiting struct {
 	landing chan struct{}      // closed at the next landed; nil if nobody waits for it
 }
 
-// most limits the keys that wait. Where a write has failed that many wait, a tenth more comes before the next: else
-// each Add would send all of them to a server that refuses them.
+// most limits the keys that wait. If a write has failed, a tenth of those that wait must come before the next one.
+// Otherwise each Add would send all of them again to a server that refuses them.
 func (o *Options) most(failed bool, wait int) int {
 	if !failed {
 		return o.MaxKeys
 	}
-	return max(o.MaxKeys, wait+o.MaxKeys/10)
+	return max(o.MaxKeys, wait+(wait+9)/10)
 }
 
 // add adds a change and returns those to write now. It does not keep key's memory. The absolute
