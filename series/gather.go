@@ -102,35 +102,45 @@ func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gathere
 }
 
 // Append buffers the measurement; nil means buffered, not stored. It flushes first if MaxCount, MaxBytes or Interval
-// requires it. If that flush fails, m is not buffered, so that memory stays bounded. The measurements that waited still
-// wait, except those that a [RefusedError] returns. A measurement that cannot be stored is refused at once with
-// ErrInvalid.
+// requires it. If a flush for MaxCount or MaxBytes fails, m is not buffered, so that memory stays bounded. If one for
+// Interval fails, m is buffered, and a later flush or Close returns the error, unless that is a [RefusedError]: then m
+// is not buffered. All other measurements that waited still wait. A measurement that cannot be stored is refused at
+// once with ErrInvalid.
 //
 // Cost: mostly none; when it flushes, that of Flush.
 func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
 	defer fault.In(&err, "series.Gatherer.Append")
 	c := g.core
-	due := func() bool {
-		count, bytes := c.waiting.groups.Count+c.rows, c.waiting.groups.Bytes+c.bytes
-		return count >= c.opts.MaxCount || bytes >= c.opts.MaxBytes || c.opts.Interval > 0 && count > 0 && time.Since(c.flushed) >= c.opts.Interval
-	}
-	for {
+	for late := c.opts.Interval > 0; ; {
 		c.mu.Lock()
+		full := c.full()
 		switch {
 		case c.closed:
 			err = mongopatterns.ErrClosed
-		case !due():
+		case !full && !(late && c.late()):
 			err = c.waiting.Add(windows.Boxed(c.boxes, series), &m)
 		default:
 			c.mu.Unlock()
-			if _, err := g.flush(comment.Call(ctx, "series.Gatherer.Append")); err != nil {
+			_, err := g.flush(comment.Call(ctx, "series.Gatherer.Append"))
+			if err != nil && (full || errors.As(err, new(*RefusedError[ID, M]))) {
 				return err
 			}
+			late = late && err == nil
 			continue
 		}
 		c.mu.Unlock()
 		return err
 	}
+}
+
+// full reports whether as much waits as may.
+func (g *gatherer) full() bool {
+	return g.waiting.groups.Count+g.rows >= g.opts.MaxCount || g.waiting.groups.Bytes+g.bytes >= g.opts.MaxBytes
+}
+
+// late reports whether something waits and the last flush is longer ago than Interval.
+func (g *gatherer) late() bool {
+	return g.waiting.groups.Count+g.rows > 0 && time.Since(g.flushed) >= g.opts.Interval
 }
 
 // Flush stores all waiting measurements. After an error nothing is lost, because measurements that are not

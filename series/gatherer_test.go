@@ -159,3 +159,29 @@ func TestGathererBesideAFlush(t *testing.T) {
 		t.Errorf("stored %d", n)
 	}
 }
+
+// A flush that only Interval requires, and that fails, refuses no measurement while MaxCount has room.
+func TestGathererIntervalDuringFailures(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	s := open[string, event](t, db.Collection("c"), timeseries.Days(nil), &series.Options{BatchField: "batches"})
+	g := testkit.Must(series.NewGatherer(s, &series.GathererOptions{MaxCount: 5, Interval: time.Millisecond}))
+	stop := mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Code: 8})
+	for i, e := range seconds(5) {
+		time.Sleep(2 * time.Millisecond)
+		if err := g.Append(ctx, "s", e); err != nil || g.Waiting() != i+1 {
+			t.Errorf("measurement %d: %v, %d wait", i, err, g.Waiting())
+		}
+	}
+	full := event{Timestamp: at(1, 0, 0)}
+	if err := g.Append(ctx, "s", full); err == nil || g.Waiting() != 5 {
+		t.Errorf("beyond MaxCount: %v, %d wait", err, g.Waiting())
+	}
+	stop()
+	testkit.OK(t, g.Append(ctx, "s", full))
+	testkit.OK(t, g.Close(ctx))
+	if n := total(t, s); n != 6 {
+		t.Errorf("stored %d", n)
+	}
+}
