@@ -77,6 +77,20 @@ func TestConfiguration(t *testing.T) {
 			target(func(t *extref.Target) {
 				t.Collection, t.Path, t.Fields = source, "boss", []extref.Field{{Path: "boss"}}
 			}), nil},
+		`targets[1].IDField: invalid field name: "ref.x._id" collides with targets[0].Path "ref"`: {
+			append(target(func(t *extref.Target) { t.Array = true }), target(func(t *extref.Target) { t.Path = "ref.x" })...), nil},
+		`targets[1].Path: invalid field name: "ref" collides with targets[0].IDField "ref.x._id"`: {
+			append(target(func(t *extref.Target) { t.Path = "ref.x" }), target(func(t *extref.Target) { t.Array = true })...), nil},
+		`targets[1].Path: invalid field name: "ref.x" collides with targets[0].Path "ref"`: {
+			append(target(func(t *extref.Target) { t.Array = true }), target(func(t *extref.Target) { t.Path, t.Array = "ref.x", true })...), nil},
+		`targets[1].IDField: invalid field name: "ref.to" collides with targets[0].Path "ref"`: {
+			append(target(func(t *extref.Target) { t.Array = true }), target(func(t *extref.Target) {
+				t.Name, t.IDField, t.VersionField, t.Fields[0].As = "x", "to", "v", "n"
+			})...), nil},
+		`targets[0].Path: invalid field name: "ref" collides with targets[0].Fields[0].Path "ref.name"`: {
+			target(func(t *extref.Target) {
+				t.Collection, t.Array, t.Fields = source, true, []extref.Field{{Path: "ref.name"}}
+			}), nil},
 		`_id: invalid field name: "_id" collides`: {target(func(t *extref.Target) { t.Path, t.IDField, t.Fields = "", "x", []extref.Field{{Path: "a", As: "_id"}} }), nil},
 	} {
 		_, err := extref.New[int, bson.D](source, try.targets, try.opts)

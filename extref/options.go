@@ -61,7 +61,7 @@ type Options struct {
 }
 
 // A Target is a place for copies in the documents of a collection. All paths may be dotted,
-// but must not lead through an array.
+// but must not lead through an array. Two targets of a collection must not overlap, but they may have the same array.
 type Target struct {
 	// Collection holds the copies. It may be the source's own. Required.
 	Collection *mongo.Collection
@@ -187,23 +187,30 @@ func (c *core) add(t *target, known []any) error {
 	if err = config.Apply(c.copied(t)...); err != nil {
 		return err
 	}
-	var beside [][]string // options and paths
+	var apart [][]string // options and paths, which must not overlap
+	beside := func(others, own []string) { apart = append(apart, slices.Concat(others, own)) }
 	for _, e := range c.o.Scope {
-		beside = append(beside, []string{"Options.Scope", e.Key})
+		beside([]string{"Options.Scope", e.Key}, t.claims())
 	}
 	if own {
-		beside = [][]string{{"Options.VersionField", c.o.VersionField}, {"Options.KeyField", c.o.KeyField}}
+		beside([]string{"Options.VersionField", c.o.VersionField}, t.claims())
+		beside([]string{"Options.KeyField", c.o.KeyField}, t.claims())
 		for i, f := range t.Fields {
-			beside = append(beside, []string{fmt.Sprintf("%s.Fields[%d].Path", t.option, i), f.Path})
+			beside([]string{fmt.Sprintf("%s.Fields[%d].Path", t.option, i), f.Path}, t.claims())
 		}
 	}
 	for _, other := range c.targets {
-		if same(other.coll, t.coll) {
-			beside = append(beside, other.named)
+		if !same(other.coll, t.coll) {
+			continue
+		}
+		if t.Array && other.Array && t.Path == other.Path { // each element may hold a copy of both
+			beside(other.named, t.named)
+		} else {
+			beside(other.claims(), t.claims())
 		}
 	}
-	for _, named := range beside {
-		if err := fieldpath.CheckDisjoint(slices.Concat(named, t.named)...); err != nil {
+	for _, paths := range apart {
+		if err := fieldpath.CheckDisjoint(paths...); err != nil {
 			return fault.Invalid("%w", err)
 		}
 	}
@@ -213,6 +220,14 @@ func (c *core) add(t *target, known []any) error {
 
 func same(a, b *scoped.Collection) bool {
 	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
+}
+
+// claims is the options and paths that nothing else in a document may use: an array is the target's as a whole.
+func (t *target) claims() []string {
+	if t.Array {
+		return []string{t.option + ".Path", t.Path}
+	}
+	return t.named
 }
 
 // copied is the settings for the parts of a copy. They set the defaults, and copied notes the
