@@ -664,3 +664,31 @@ func TestSplitOfParents(t *testing.T) {
 	whole()
 	same(t, "left", []int{3, 3, 6}, []int{len(testkit.Stored[bson.D](t, hot)), len(testkit.Stored[bson.D](t, cold)), len(testkit.Stored[bson.D](t, items))})
 }
+
+// An update of the cold document whose operators remove or change IDField is refused before anything is written.
+func TestUpdateKeepsIDField(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot"}})
+	testkit.OK(t, s.Insert(t.Context(), 1, d("year", 1896), d("plot", "x")))
+	type whole struct {
+		MovieID int64  `bson:"movie_id"`
+		Plot    string `bson:"plot"`
+	}
+	for i, update := range []any{
+		d("$set", d("plot", "y", "movie_id", 2)), bson.M{"$set": bson.M{"movie_id": "1"}}, d("$set", d("movie_id.x", 1)),
+		d("$set", whole{Plot: "y"}), d("$unset", d("movie_id", "")), d("$inc", d("movie_id", 0)),
+		d("$rename", d("movie_id", "film_id")), d("$rename", d("plot", "movie_id")), d("$setOnInsert", d("movie_id", 2)),
+	} {
+		testkit.Fails(t, "split", s.Update(t.Context(), 1, d("$set", d("year", i)), update), mongopatterns.ErrInvalid)
+		testkit.Fails(t, "split", s.Update(t.Context(), 1, nil, update), mongopatterns.ErrInvalid)
+	}
+	hot, cold, err := s.Get(t.Context(), 1)
+	if err != nil || hot[1].Value != int32(1896) || len(cold) != 3 {
+		t.Error(hot, cold, err)
+	}
+	for _, update := range []any{d("$set", d("movie_id", 1, "plot", "y")), d("$set", whole{1, "z"}), d("$setOnInsert", d("movie_id", 1.0))} {
+		testkit.OK(t, s.Update(t.Context(), 1, nil, update))
+	}
+	testkit.Healthy(t, s)
+}

@@ -87,7 +87,9 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 
 // Update changes the documents of an ID with update documents or pipelines. nil leaves a document
 // as it is. Both change or none. $set may name a whole document if the IDs in it are those stored.
-// An update must not change IDField, nor put cold fields into the hot document; Check finds both.
+// An update must not change IDField, nor put cold fields into the hot document. It is
+// mongopatterns.ErrInvalid if its operators show that. What only the server sees, as in a pipeline,
+// Check finds later.
 //
 // It returns mongopatterns.ErrNotFound if the hot document does not exist or, with a nil hot, if
 // neither document exists. A missing cold document is inserted, in a transaction. If the hot document has cold
@@ -110,6 +112,9 @@ func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err
 	}
 	if err := c.checkUpdates(hot, cold); err != nil {
 		return err
+	}
+	if err := c.checkIDField(raw, cold); err != nil {
+		return fault.Of(raw, err)
 	}
 	switch {
 	case cold == nil:
@@ -165,6 +170,45 @@ func (c *core) checkUpdates(hot, cold any) error {
 		}
 	}
 	return nil
+}
+
+// checkIDField refuses operators that remove IDField from a cold document or give it another value. The server refuses
+// them for _id.
+func (c *core) checkIDField(id bson.RawValue, cold any) error {
+	if c.idField == "_id" {
+		return nil
+	}
+	for operator, fields := range entries(cold) {
+		for path, v := range c.fieldsOf(fields) {
+			name, _, within := strings.Cut(path, ".")
+			renamed := operator == "$rename" && v == c.idField
+			if name != c.idField && !renamed {
+				continue
+			}
+			sets := !within && (operator == "$set" || operator == "$setOnInsert")
+			if to, err := c.codec.Value(v); !sets || err == nil && value.Key(to) != value.Key(id) {
+				return fault.Invalid("cold: %s must not change %q, which has the ID", operator, c.idField)
+			}
+		}
+	}
+	return nil
+}
+
+// fieldsOf is entries also of a document of another type, such as a struct.
+func (c *core) fieldsOf(doc any) iter.Seq2[string, any] {
+	switch doc.(type) {
+	case bson.D, bson.M:
+		return entries(doc)
+	}
+	raw, _ := c.codec.Document(doc) // the driver returns an error as well
+	elements, _ := raw.Elements()
+	return func(yield func(string, any) bool) {
+		for _, e := range elements {
+			if !yield(e.Key(), e.Value()) {
+				return
+			}
+		}
+	}
 }
 
 // setPaths returns the paths in the operators of a bson.D or bson.M, except those that $unset
