@@ -75,7 +75,7 @@ func (c *core) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Tab
 		done, err := fault.One(c.frame.Coll.UpdateOne(ctx, c.frame.UnchangedFilter(doc, c.frame.Guards...), append(c.compacted(doc, t), c.recounted(t)...)))
 		switch {
 		case err != nil:
-			return err
+			return p.Named(ms, "", fault.Types(err))
 		case done.MatchedCount == 1:
 			return nil
 		case txn.Running(ctx):

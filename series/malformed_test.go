@@ -250,3 +250,32 @@ func TestBatchInTwoDocuments(t *testing.T) {
 		t.Error(found)
 	}
 }
+
+// A write that a field of another type refuses is ErrMalformed, whichever field that is. Check names the field.
+func TestRefusedByAType(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"stats", "stats.v", "stats.v.sum", "blocks", "bytes"} {
+		for _, v := range []any{nil, "text"} {
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("c")
+			s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{Values: values})
+			appendMany(t, s, "s", seconds(3)...)
+			testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: v}}}})
+			add := func(ctx context.Context) error {
+				s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{Values: values})
+				return s.Append(ctx, "s", event{Timestamp: at(0, 1, 0)})
+			}
+			if found := testkit.Collect(t, s.Check(ctx, nil)); len(found) == 0 {
+				t.Errorf("%s is %v: Check finds nothing", path, v)
+			}
+			for name, err := range map[string]error{
+				"delete": s.Delete(ctx, "s", at(0, 0, 7)), "replace": s.Replace(ctx, "s", event{Timestamp: at(0, 0, 1)}),
+				"append": add(ctx), "in a transaction": mongopatterns.Transact(ctx, coll.Database().Client(), add),
+			} {
+				if err != nil && !errors.Is(err, mongopatterns.ErrMalformed) && !errors.Is(err, mongopatterns.ErrNotFound) {
+					t.Errorf("%s is %v: %s: %v", path, v, name, err)
+				}
+			}
+		}
+	}
+}

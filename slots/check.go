@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
@@ -23,7 +24,9 @@ import (
 //   - Duplicate: a window with two documents, whose slots can contradict each other. Detail names the other
 //     document. It is possible only before EnsureIndexes.
 //   - Malformed: a start that is not a date or does not begin a window. Reads miss the document, or return
-//     ErrMalformed. Adopt converts times that are stored as strings. A Malformed problem without an ID
+//     ErrMalformed. Adopt converts times that are stored as strings. Or a DataField that is not a document, or that
+//     has another value under the key of an outer level, such as null or a string. Reads find no slots there, and
+//     Set returns ErrMalformed or, for an array, stores what no read finds. A Malformed problem without an ID
 //     names a SeriesField or DataField that no document has. Either its name is misspelt, or the data
 //     does not exist yet. Check finds it only without Work.Filter.
 //
@@ -38,7 +41,7 @@ func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	))
 }
 
-// Repair sets wrong ends. Remaining counts the documents with a bad start.
+// Repair sets wrong ends. Remaining counts the Malformed problems.
 //
 // Cost: that of Check, and 1 round trip for each batch with wrong ends, index _id.
 func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -53,10 +56,26 @@ func (g *grid) scan() maintain.Scan {
 	if g.frame.EndField != "" {
 		fields = append(fields, expr.Element(g.frame.EndField, 1))
 	}
-	return maintain.Scan{Projection: fields}
+	return maintain.Scan{Projection: append(fields, expr.Element(unfitting, g.unfits(expr.Field(g.data), len(g.levels))))}
+}
+
+// unfitting is true in what Check reads of a document if some of its slots have no place.
+const unfitting = "~unfitting"
+
+// unfits is true if v, or a value in it above the slots, is not a document. A missing one is none.
+func (g *grid) unfits(v string, levels int) any {
+	if levels == 1 {
+		return expr.Op("$not", bson.A{expr.IsType(v, "object", "missing")})
+	}
+	outer := expr.Op("$regexMatch", expr.D("input", "$$e.k", "regex", "^[0-9]+$")) // other keys are the user's
+	inside := expr.Map(expr.Op("$objectToArray", v), "e", expr.Op("$and", outer, g.unfits("$$e.v", levels-1)))
+	return expr.Cond(expr.IsType(v, "object"), expr.Op("$anyElementTrue", bson.A{inside}), expr.Op("$ne", expr.Op("$type", v), "missing"))
 }
 
 func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
+	if bad, _ := value.Lookup(doc, unfitting).BooleanOK(); bad {
+		report(mongopatterns.Malformed, g.data, bson.RawValue{}, bson.RawValue{}, "it, or a value in it above the slots, is not a document")
+	}
 	_, _, ends, _ := g.frame.Span(doc, report)
 	return mongo.Pipeline{expr.Op("$set", ends)}
 }

@@ -508,3 +508,34 @@ func TestWindowOfTwoDocuments(t *testing.T) {
 	testkit.OK(t, s.EnsureIndexes(t.Context()))
 	testkit.Healthy(t, s)
 }
+
+// Where data, or a value above the slots, is not a document, Set returns ErrMalformed and Check names it. Keys that are
+// not those of slots may have any value.
+func TestDataThatIsNoDocument(t *testing.T) {
+	t.Parallel()
+	day := time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
+	for path, levels := range map[string][]time.Duration{
+		"data": {time.Minute}, "data.0": {time.Hour, time.Minute}, "data.0.0": {time.Hour, time.Minute, time.Second},
+	} {
+		for _, v := range []any{nil, "text", 7, bson.A{1}} {
+			coll := mongotest.Database(t).Collection("c")
+			s := testkit.Must(slots.New[string, int](coll, timeseries.Days(nil), &slots.Options{Levels: levels}))
+			testkit.OK(t, s.Set(t.Context(), "s", day.Add(2*time.Hour), 1))
+			testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "data.note", Value: "x"}}}})
+			testkit.Healthy(t, s)
+			testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: v}}}})
+			if err := s.Set(t.Context(), "s", day.Add(time.Second), 2); v == nil || v == "text" || v == 7 {
+				if !errors.Is(err, mongopatterns.ErrMalformed) || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {
+					t.Errorf("%s is %v: %v", path, v, err)
+				}
+			}
+			problems := testkit.Collect(t, s.Check(t.Context(), nil))
+			if len(problems) != 1 || problems[0].Kind != mongopatterns.Malformed || problems[0].Field != "data" {
+				t.Errorf("%s is %v: %v", path, v, problems)
+			}
+			if r, err := s.Repair(t.Context(), nil); err != nil || r.Remaining != 1 {
+				t.Errorf("%s is %v: %+v, %v", path, v, r, err)
+			}
+		}
+	}
+}

@@ -178,6 +178,13 @@ var noArray = codes{
 	40081: "$in",
 }
 
+// badType are the codes of writes that met a value of another type than they need.
+var badType = codes{
+	14:    "TypeMismatch",
+	28:    "PathNotViable",
+	16554: "$add",
+}
+
 // HasCode reports whether err is an answer of the server with one of these codes.
 func HasCode(err error, codes ...int) bool {
 	var server mongo.ServerError

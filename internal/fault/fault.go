@@ -74,6 +74,19 @@ func Arrays(err error) error {
 	return err
 }
 
+// Types makes ErrMalformed of the refusal of an update whose operators, which a package has chosen, met a stored value of
+// another type, such as $inc a text.
+func Types(err error) error {
+	if err == nil {
+		return nil
+	}
+	var server mongo.ServerError
+	if errors.As(err, &server) && hasCodeOf(server, badType) {
+		return Malformed("%w", err)
+	}
+	return err
+}
+
 // In prefixes an error that a function returns with its call, in words: an error of "subset.InsertMany" begins with
 // "subset: insert many: ".
 //

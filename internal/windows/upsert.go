@@ -81,14 +81,14 @@ func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
 		one := answer // the answer about this upsert alone
 		one.WriteErrors = []mongo.BulkWriteError{e}
 		fate := fateOf(e)
-		out[e.Index] = Outcome{fate, fault.Arrays(fault.Sized(one))}
+		out[e.Index] = Outcome{fate, fault.Types(fault.Arrays(fault.Sized(one)))}
 		failed = failed || fate > Refused || fate == Refused && txn.Running(ctx)
 	}
 	if !failed {
 		return out, nil
 	}
 	if len(answer.WriteErrors) == 1 {
-		err = fault.Of(all[answer.WriteErrors[0].Index].ID(), err)
+		err = fault.Of(all[answer.WriteErrors[0].Index].ID(), fault.Types(err))
 	}
 	return out, err
 }
