@@ -202,7 +202,9 @@ func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
 }
 
 // Insert stores a grid with these cells, all free, in this order. fields holds the other fields of
-// the grid, as a document, or is nil. If the grid exists, it returns mongopatterns.ErrExists.
+// the grid, as a document, or is nil. It must hold neither _id nor the first name of
+// Options.CellsField, also if that is a longer path. If the grid exists, Insert returns
+// mongopatterns.ErrExists.
 //
 // Cost: 2 round trips, 1 document written.
 func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {

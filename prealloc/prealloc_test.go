@@ -346,6 +346,7 @@ func TestInvalid(t *testing.T) {
 		}
 	}
 	flat := testkit.Must(prealloc.New[any, any](coll, &prealloc.Options{Flat: true}))
+	nested := testkit.Must(prealloc.New[string, string](coll, &prealloc.Options{CellsField: "plan.cells"}))
 	for name, err := range map[string]error{
 		"no cells":          g.Claim(ctx, "s", "x"),
 		"twice":             g.Claim(ctx, "s", "x", seats("A1", "A1")...),
@@ -362,6 +363,8 @@ func TestInvalid(t *testing.T) {
 		"id":                flat.Claim(ctx, nil, "x", prealloc.Cell{Name: "1"}),
 		"ttl":               g.Hold(ctx, "s", "x", 0, seats("A1")...),
 		"the grid's fields": g.Insert(ctx, "new", bson.M{"cells": 1}, seats("A1")...),
+		"the grid's _id":    g.Insert(ctx, "new", bson.M{"_id": "new"}, seats("A1")...),
+		"above the cells":   nested.Insert(ctx, "new", bson.M{"plan": bson.M{"name": "x"}}, seats("A1")...),
 		"fields":            g.Insert(ctx, "new", 7, seats("A1")...),
 		"adjacent":          errorOf(g.HoldAdjacent(ctx, "s", "x", time.Hour, 0)),
 	} {
