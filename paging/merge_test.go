@@ -50,8 +50,16 @@ func TestNumberedFarBackAmongNulls(t *testing.T) {
 		}
 		return page
 	}
-	for _, number := range []int64{1, 11, 12, 25, 40, 41} {
-		read(paging.Request{Number: number, Size: size})
+	for number, aggregates := range map[int64]int{1: 1, 11: 1, 12: 2, 25: 2, 40: 2, 41: 0} { // 41 is empty, so no null is met
+		n := 0
+		for _, name := range mongotest.Record(t, db, func() { read(paging.Request{Number: number, Size: size}) }).Names() {
+			if name == "aggregate" {
+				n++
+			}
+		}
+		if n != aggregates {
+			t.Errorf("page %d takes %d aggregates", number, n)
+		}
 	}
 	near := read(paging.Request{Number: 15, Size: size})
 	for _, number := range []int64{1, 3, 14, 15, 16, 30, 40} {
