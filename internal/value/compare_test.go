@@ -34,8 +34,12 @@ func TestCompare(t *testing.T) {
 					if got := value.Compare(raw(t, v), raw(t, o)); (got < 0) != (i < j) || (got > 0) != (i > j) {
 						t.Errorf("%v and %v: %d", v, o, got)
 					}
-					if same := value.Key(raw(t, v)) == value.Key(raw(t, o)); same != (i == j) {
+					same := value.Key(raw(t, v)) == value.Key(raw(t, o))
+					if same != (i == j) {
 						t.Errorf("%v and %v: the same key: %v", v, o, same)
+					}
+					if got := value.Same(raw(t, v), raw(t, o)); got != same {
+						t.Errorf("%v and %v: Same: %v", v, o, got)
 					}
 				}
 			}

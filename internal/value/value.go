@@ -67,7 +67,7 @@ func Agree(have, want bson.RawValue, slack *big.Rat) bool {
 	}
 	x, y := Number(have), Number(want)
 	if x == nil || y == nil {
-		return Key(have) == Key(want)
+		return Same(have, want)
 	}
 	difference := x.Sub(x, y)
 	return difference.Sign() == 0 || slack != nil && difference.Abs(difference).Cmp(slack) <= 0
@@ -79,6 +79,15 @@ func Agree(have, want bson.RawValue, slack *big.Rat) bool {
 func Key(v bson.RawValue) string {
 	var room [64]byte // of the stack: most keys are short
 	return string(AppendKey(room[:0], v))
+}
+
+// Same reports whether two values have one Key. It does not allocate for those whose keys are short.
+func Same(a, b bson.RawValue) bool {
+	if a.Type == b.Type && bytes.Equal(a.Value, b.Value) {
+		return true
+	}
+	var roomA, roomB [64]byte
+	return bytes.Equal(AppendKey(roomA[:0], a), AppendKey(roomB[:0], b))
 }
 
 // AppendKey appends Key to out: looked up as m[string(key)] it need not be allocated,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -113,6 +114,51 @@ func TestKey(t *testing.T) {
 				t.Errorf("%v: %q, but %v: %q", line[0], key, v, got)
 			}
 		}
+	}
+}
+
+// Two values are the same if their keys are, whatever their types and however deep they lie.
+func TestSame(t *testing.T) {
+	leaves := []any{
+		int32(1), int64(1), 1.0, decimal(t, "1.00"), 0.1, decimal(t, "0.1"), 0, math.Copysign(0, -1), decimal(t, "-0E+3"), int64(math.MaxInt64), float64(1 << 63),
+		math.NaN(), decimal(t, "NaN"), math.Inf(1), decimal(t, "Infinity"), math.Inf(-1), decimal(t, "1E+6000"),
+		"a", bson.Symbol("a"), strings.Repeat("a", 80), bson.Symbol(strings.Repeat("a", 80)), true, nil, bson.Undefined{}, bson.ObjectID{1}, bson.DateTime(1), bson.Timestamp{T: 1},
+		bson.Binary{Data: []byte{1}}, bson.Regex{Pattern: "a"}, bson.JavaScript("a"), bson.MinKey{}, bson.MaxKey{}, bson.D{}, bson.A{},
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	var some func(depth int) any
+	some = func(depth int) any {
+		kind := random.IntN(6)
+		switch {
+		case depth == 0 || kind > 2:
+			return leaves[random.IntN(len(leaves))]
+		case kind == 0:
+			return bson.D{{Key: "a", Value: some(depth - 1)}}
+		case kind == 1:
+			return bson.A{some(depth - 1), some(depth - 1)}
+		}
+		return bson.CodeWithScope{Code: "a", Scope: bson.D{{Key: "a", Value: some(depth - 1)}}}
+	}
+	alike := 0
+	for range 50_000 {
+		a, b := raw(t, some(2)), raw(t, some(2))
+		want := value.Key(a) == value.Key(b)
+		if value.Same(a, b) != want {
+			t.Fatalf("%v and %v: not %v", a, b, want)
+		}
+		if want {
+			alike++
+		}
+	}
+	if alike < 500 {
+		t.Errorf("only %d of the pairs were the same", alike)
+	}
+	if !value.Same(bson.RawValue{}, bson.RawValue{}) || value.Same(bson.RawValue{}, raw(t, nil)) {
+		t.Error("a missing field")
+	}
+	one, other := raw(t, bson.ObjectID{1}), raw(t, bson.ObjectID{2})
+	if n := testing.AllocsPerRun(100, func() { value.Same(one, other) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
