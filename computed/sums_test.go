@@ -208,7 +208,7 @@ func adds(sum bson.RawValue, numbers []bson.RawValue, ints bool) bool {
 	have := value.Number(sum)
 	switch f, _ := exact.Float64(); {
 	case infinite != 0 || math.IsNaN(infinite):
-		return value.Key(raw(infinite)) == value.Key(sum)
+		return value.Same(raw(infinite), sum)
 	case ints && exact.IsInt() && exact.Num().IsInt64():
 		return (sum.Type == bson.TypeInt32 || sum.Type == bson.TypeInt64) && have.Cmp(exact) == 0
 	case have != nil:

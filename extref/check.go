@@ -365,7 +365,7 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 	}
 	for _, field := range t.Fields {
 		have, want := value.Lookup(copied, field.As), s.value(field)
-		alike := have.Type == want.Type && value.Key(have) == value.Key(want) // as unlike compares on the server
+		alike := have.Type == want.Type && value.Same(have, want) // as unlike compares on the server
 		if !field.Frozen && !alike || adopt && have.Type == 0 && want.Type != 0 {
 			f.Kind, f.Field, f.Have, f.Want = mongopatterns.Different, t.path(field.As), have, want
 			return f
@@ -379,7 +379,7 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 func (t *target) overwritten(copied bson.Raw, s state) (first Field, ok bool) {
 	for _, field := range t.follow {
 		have, want := value.Lookup(copied, field.As), s.value(field)
-		if none(have) || have.Type == want.Type && value.Key(have) == value.Key(want) {
+		if none(have) || have.Type == want.Type && value.Same(have, want) {
 			continue
 		}
 		if none(want) {

@@ -223,7 +223,7 @@ func (c *core) problems(parent bson.Raw, found report) {
 		found(mongopatterns.NotAdopted, c.o.FlagField, "", s.ID, flag)
 	case s.Flag != (documents > 0):
 		found(WrongFlag, c.o.FlagField, fmt.Sprintf("%d overflow documents", documents), s.ID, flag)
-	case s.Flag && value.Key(outside) != value.Key(want):
+	case s.Flag && !value.Same(outside, want):
 		found(mongopatterns.WrongField, c.o.OutsideField, "", s.ID, outside).Want = want
 	case refused != nil: // the number is right but refused by every call: 0, or a Decimal128
 		found(mongopatterns.NotAdopted, c.o.OutsideField, "", s.ID, outside)

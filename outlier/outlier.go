@@ -298,7 +298,7 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	s.Flag = on && moved
 	outside := doc.Lookup(c.o.OutsideField)
 	s.Outside, s.Counted = outside.AsInt64OK()
-	s.Counted = s.Counted && value.Key(outside) == value.Key(value.Int64(s.Outside))
+	s.Counted = s.Counted && value.Same(outside, value.Int64(s.Outside))
 	if !s.Flag || s.Outside <= 0 {
 		return s, errNotAdopted
 	}

@@ -48,7 +48,7 @@ func (at place) null() bool {
 // same reports whether two places are one: equal in every value, under the simple
 // collation, of whatever numeric type.
 func same(a, b place) bool {
-	return slices.EqualFunc(a, b, func(a, b bson.RawValue) bool { return a.Equal(b) || value.Key(a) == value.Key(b) })
+	return slices.EqualFunc(a, b, value.Same)
 }
 
 // brackets are the kinds of value that the comparisons of a filter tell apart, in

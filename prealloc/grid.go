@@ -281,7 +281,7 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 			all = slices.DeleteFunc(all, func(s state) bool { return !slices.Contains(sections, s.cell.Section) })
 		}
 		cells = adjacent(all, n, func(s state) bool {
-			return !s.free && value.Key(s.fields.Lookup(g.core.HolderField)) == value.Key(by)
+			return !s.free && value.Same(s.fields.Lookup(g.core.HolderField), by)
 		})
 		if cells == nil {
 			cells = adjacent(all, n, func(s state) bool { return s.free })
@@ -636,7 +636,7 @@ func (c *core) refusal(ctx context.Context, id, by bson.RawValue, cells []Cell) 
 		if !ok {
 			return fault.Of(id, fmt.Errorf("%w: %s", ErrNoCell, cell))
 		}
-		if !s.free && value.Key(s.fields.Lookup(c.HolderField)) != value.Key(by) {
+		if !s.free && !value.Same(s.fields.Lookup(c.HolderField), by) {
 			taken.Cells = append(taken.Cells, cell)
 		}
 	}

@@ -286,7 +286,7 @@ func (c *core) addToChildren(ctx context.Context, p bson.RawValue, children []bs
 	if err != nil {
 		return err
 	}
-	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
+	same := func(id bson.RawValue) bool { return value.Same(id, p) }
 	lacking := false
 	for _, id := range children {
 		docs := found.of(id)
@@ -405,7 +405,7 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 	if err != nil || c.opts.ChildrenField == "" {
 		return orAbsent(one[0], err, ErrNoChild)
 	}
-	if from := before.Lookup(c.opts.OwnerField); !malformed(from) && value.Key(from) != value.Key(to) {
+	if from := before.Lookup(c.opts.OwnerField); !malformed(from) && !value.Same(from, to) {
 		if err := c.toChildren.drop(ctx, expr.ByID(from), one...); err != nil {
 			return err
 		}

@@ -246,7 +246,7 @@ func (c *core) twice(ctx context.Context, s side, batch []bson.Raw) (map[string]
 			return nil, err
 		}
 		for _, id := range references(doc, "all") {
-			out[value.Key(id)] = value.Key(id) != value.Key(doc.Lookup("first"))
+			out[value.Key(id)] = !value.Same(id, doc.Lookup("first"))
 		}
 	}
 	return out, nil
@@ -502,7 +502,7 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 // unowned refuses an embedded child whose field for its parents has another value, which would be lost.
 func (c *core) unowned(id bson.RawValue, child bson.Raw, p bson.RawValue) error {
 	for _, own := range references(child, c.inChild) {
-		if value.Key(own) != value.Key(p) {
+		if !value.Same(own, p) {
 			option := "OwnerField"
 			if c.toParents.array {
 				option = "OwnersField"
@@ -524,7 +524,7 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 	if err != nil {
 		return nil, err
 	}
-	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
+	same := func(id bson.RawValue) bool { return value.Same(id, p) }
 	return slices.DeleteFunc(docs, func(doc bson.D) bool {
 		all := found.of(doc[0].Value.(bson.RawValue))
 		if len(all) == 0 {
@@ -584,7 +584,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		if len(docs) == 0 {
 			return nil, fault.Of(e, ErrNoChild)
 		}
-		if slices.ContainsFunc(references(docs[0], c.inChild), func(id bson.RawValue) bool { return value.Key(id) != value.Key(p) }) {
+		if slices.ContainsFunc(references(docs[0], c.inChild), func(id bson.RawValue) bool { return !value.Same(id, p) }) {
 			return nil, fault.Of(e, mongopatterns.ErrReferenced)
 		}
 		doc, err := c.fields(docs[0].Lookup("_id"), docs[0])

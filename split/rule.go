@@ -35,7 +35,7 @@ func (c *core) contested(own, cold bson.Raw) (names []string) {
 		evidence = evidence || telling(hot)
 		switch {
 		case hot.IsNumber(), hot.Type == bson.TypeArray, hot.Type == bson.TypeEmbeddedDocument:
-			if value.Key(hot) != value.Key(e.Value()) {
+			if !value.Same(hot, e.Value()) {
 				names = append(names, e.Key())
 			}
 		}
@@ -56,7 +56,7 @@ func back(hot, cold bson.RawValue, proven bool) bool {
 		a, _ := ours.Values()
 		b, _ := theirs.Values()
 		return proven || len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(x bson.RawValue) bool {
-			return slices.ContainsFunc(b, func(y bson.RawValue) bool { return value.Key(x) == value.Key(y) })
+			return slices.ContainsFunc(b, func(y bson.RawValue) bool { return value.Same(x, y) })
 		})
 	}
 	if old, was := cold.DocumentOK(); was {

@@ -306,7 +306,7 @@ func (c *core) compare(ctx context.Context, states []state) error {
 func (c *core) covers(doc, part bson.Raw) bool {
 	elements, _ := part.Elements()
 	return !slices.ContainsFunc(elements, func(e bson.RawElement) bool {
-		return !c.o.constant(e.Key()) && value.Key(doc.Lookup(e.Key())) != value.Key(e.Value())
+		return !c.o.constant(e.Key()) && !value.Same(doc.Lookup(e.Key()), e.Value())
 	})
 }
 

@@ -278,7 +278,7 @@ func (c *core) insertsOf(st state) (inserts []item, err error) {
 			return nil, fault.Invalid("%q holds a value of type %v, not an item", c.o.ArrayField, h.item.Type)
 		}
 		own := doc.Lookup(c.o.ParentField)
-		if own.Type != 0 && own.Type != bson.TypeNull && value.Key(own) != value.Key(st.id()) {
+		if own.Type != 0 && own.Type != bson.TypeNull && !value.Same(own, st.id()) {
 			return nil, fault.Of(h.id(), fault.Invalid("the item holds %s in %q, which would be lost: choose another Options.ParentField, or $unset it",
 				value.Text(own), c.o.ParentField))
 		}

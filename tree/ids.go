@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -13,14 +12,9 @@ import (
 )
 
 // IDs are the same if the server holds them equal: 1, 1.0 and int64(1) are one ID and have one key.
-func key(v bson.RawValue) string  { return value.Key(v) }
-func text(v bson.RawValue) string { return value.Text(v) }
-
-// same compares keys without allocating them, as far as they are short.
-func same(a, b bson.RawValue) bool {
-	var roomA, roomB [64]byte
-	return bytes.Equal(value.AppendKey(roomA[:0], a), value.AppendKey(roomB[:0], b))
-}
+func key(v bson.RawValue) string   { return value.Key(v) }
+func text(v bson.RawValue) string  { return value.Text(v) }
+func same(a, b bson.RawValue) bool { return value.Same(a, b) }
 
 // nodesMatch matches the nodes of the tree. A document without an ID cannot be one.
 func (s *store) nodesMatch() bson.D { return expr.D(s.o.IDField, expr.Op("$ne", nil)) }

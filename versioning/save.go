@@ -191,7 +191,7 @@ func (d *History[ID, T]) over(now *current, ours *edited) (*edited, error) {
 // stored bytes has not changed; only the others are decoded from base and compared inside. The _id
 // stays as stored: 1 for 1.0 is not a change.
 func (d *History[ID, T]) compare(base *current, ours *edited) ([]diff.Field, error) {
-	if id := ours.raw.Lookup("_id"); id.Type != 0 && value.Key(id) != value.Key(base.id) {
+	if id := ours.raw.Lookup("_id"); id.Type != 0 && !value.Same(id, base.id) {
 		return nil, fault.Of(base.id, fault.Invalid("the document to save has another _id, %s, and an _id cannot change", value.Text(id)))
 	}
 	skip := append([]string{"_id"}, d.core.names...)

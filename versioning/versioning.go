@@ -311,7 +311,7 @@ func (d *History[ID, T]) checkID(v bson.RawValue) error {
 	if err != nil {
 		return fault.Of(v, fault.Invalid("%w", err))
 	}
-	if value.Key(back) != value.Key(v) {
+	if !value.Same(back, v) {
 		return fault.Of(v, fault.Invalid("%v would encode it as %s", reflect.TypeFor[ID](), value.Text(back)))
 	}
 	return nil

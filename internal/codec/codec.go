@@ -350,7 +350,7 @@ func DecodeCompared[T any](c Codec, v bson.RawValue) (T, error) {
 	if err != nil {
 		return out, err
 	}
-	if back, err := c.Compared(out); err != nil || value.Key(back) != value.Key(v) {
+	if back, err := c.Compared(out); err != nil || !value.Same(back, v) {
 		return out, fmt.Errorf("%w: it is no %v", fault.ErrMalformed, reflect.TypeFor[T]())
 	}
 	return out, nil

@@ -229,7 +229,7 @@ func (s *Scope) Check(doc bson.Raw) error {
 	}
 	for _, e := range elements { // a name can be there twice
 		for _, f := range s.fields {
-			if have := e.Value(); e.Key() == f.Name && value.Key(have) != value.Key(f.Value) {
+			if have := e.Value(); e.Key() == f.Name && !value.Same(have, f.Value) {
 				return fault.Invalid("the document has %s in %q, which Options.Scope sets to %s", value.Text(have), f.Name, value.Text(f.Value))
 			}
 		}
@@ -299,7 +299,7 @@ func (s *Scope) checkOperator(operator, path string, v bson.RawValue) error {
 	if !s.Has(name) {
 		return nil
 	}
-	same := func(f value.Element) bool { return f.Name == path && value.Key(f.Value) == value.Key(v) }
+	same := func(f value.Element) bool { return f.Name == path && value.Same(f.Value, v) }
 	if (operator == "$set" || operator == "$setOnInsert") && slices.ContainsFunc(s.fields, same) {
 		return nil
 	}
