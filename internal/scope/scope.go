@@ -20,7 +20,7 @@ import (
 type Scope struct {
 	fields []value.Element
 	equal  bson.D // the filter that a document is of the tenant, to compare with: Match makes a new one
-	set    bson.D // the stage that sets the fields, but for values that the server holds equal, as 7 and 7.0
+	set    bson.D // the stage that sets the fields, but for values that Match finds: 7.0 for 7, or an array of several tenants
 	codec  Codec
 }
 
@@ -49,9 +49,10 @@ func New(c Codec, option bson.D) (*Scope, error) {
 		s.fields = append(s.fields, value.Element{Name: e.Key, Value: v})
 		s.equal = append(s.equal, expr.Element(e.Key, value.Equal(v)))
 		have, want := expr.Field(e.Key), expr.Literal(v)
-		set = append(set, expr.Element(e.Key, expr.Op("$cond", bson.A{expr.Op("$eq", bson.A{have, want}), have, want})))
+		all := expr.Op("$cond", bson.A{expr.Op("$isArray", bson.A{have}), have, bson.A{have}})
+		set = append(set, expr.Element(e.Key, expr.Op("$cond", bson.A{expr.Op("$in", bson.A{want, all}), have, want})))
 	}
-	s.set = expr.Op("$set", set)
+	s.set = expr.Op("$set", expr.Raw(set))
 	return s, nil
 }
 

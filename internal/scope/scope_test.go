@@ -115,7 +115,9 @@ func TestDocument(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	kept := func(field string, literal bson.D) bson.D {
-		return testkit.D("$cond", bson.A{testkit.D("$eq", bson.A{"$" + field, literal}), "$" + field, literal})
+		have := "$" + field
+		all := testkit.D("$cond", bson.A{testkit.D("$isArray", bson.A{have}), have, bson.A{have}})
+		return testkit.D("$cond", bson.A{testkit.D("$in", bson.A{literal, all}), have, literal})
 	}
 	s, again := open(t), testkit.D("$set", testkit.D("tenant", kept("tenant", testkit.D("$literal", "a")), "year", kept("year", testkit.D("$literal", 7))))
 	for _, update := range []bson.D{

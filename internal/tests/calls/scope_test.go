@@ -588,6 +588,27 @@ func TestNumbersAsTenants(t *testing.T) {
 	}
 }
 
+// A pipeline leaves a document of two tenants to both, and takes one with the values of others only to its own.
+func TestSharedByTenants(t *testing.T) {
+	ctx, db := t.Context(), mongotest.Database(t)
+	c := db.Collection("c")
+	people := testkit.Must(schemaversion.New[bson.D](c, nil, &schemaversion.Options{Scope: ours}))
+	for _, test := range []struct{ stage, want any }{
+		{testkit.D("n", 2), bson.A{"a", "b"}},
+		{testkit.D("tenant", bson.A{"b"}), "a"},
+		{testkit.D("tenant", "b"), "a"},
+	} {
+		testkit.Must(c.DeleteMany(ctx, bson.D{}))
+		testkit.Insert(t, c, testkit.D("_id", 1, "n", 1, "tenant", bson.A{"a", "b"}))
+		if err := people.Update(ctx, 1, mongo.Pipeline{testkit.D("$set", test.stage)}); err != nil {
+			t.Error(err)
+		}
+		if got := testkit.Get(testkit.Find[bson.D](t, c, bson.D{})[0], "tenant"); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("after %v: %v, not %v", test.stage, got, test.want)
+		}
+	}
+}
+
 // What only the history has is found by the filter of the helper, and a revision from before the scope can be restored.
 func TestHistoriesInScopes(t *testing.T) {
 	ctx, db := t.Context(), mongotest.Database(t)
