@@ -53,20 +53,27 @@ func CheckFilter(what string, filter any) error {
 	return nil
 }
 
-// CheckUpdate refuses an update without operators, with a better error than the driver's. It leaves to the
-// driver what only the encoded update shows.
+// CheckUpdate refuses an update that is nil, empty or without operators, with a better error than the driver's. It
+// leaves to the driver what only the encoded update shows.
 func CheckUpdate(what string, update any) error {
-	if update == nil {
+	v := reflect.ValueOf(update)
+	for v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if !v.IsValid() {
 		return fault.Invalid("%s: the update is nil", what)
 	}
 	first := "$"
-	switch u := update.(type) {
+	switch u := v.Interface().(type) {
 	case bson.D:
-		if first = ""; len(u) > 0 {
-			first = u[0].Key
+		if len(u) == 0 {
+			return fault.Invalid("%s: the update is empty", what)
 		}
+		first = u[0].Key
 	case bson.M:
-		first = ""
+		if len(u) == 0 {
+			return fault.Invalid("%s: the update is empty", what)
+		}
 		for first = range u {
 			break
 		}

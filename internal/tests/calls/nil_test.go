@@ -15,8 +15,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 	"github.com/mongopatterns/mongopatterns/relation"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -52,5 +55,34 @@ func TestNilCollections(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// The calls that take an update refuse one that says nothing, before they send it.
+func TestUpdatesThatSayNothing(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), testkit.Offline(t)
+	versions := testkit.Must(schemaversion.New[bson.D](db.Collection("c"), nil, nil))
+	source := testkit.Must(extref.New[int, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil))
+	halves := testkit.Must(split.New[int, bson.D, bson.D](db.Collection("c"), db.Collection("d"), &split.Options{ColdFields: []string{"x"}}))
+	items := testkit.Must(subset.New[int, bson.D](db.Collection("c"), db.Collection("d"), nil))
+	for name, call := range map[string]func(update any) error{
+		"extref.Source.Update":     func(update any) error { return testkit.ErrorOf(source.Update(ctx, 1, update)) },
+		"schemaversion.Update":     func(update any) error { return versions.Update(ctx, 1, update) },
+		"split.Split.Update, hot":  func(update any) error { return halves.Update(ctx, 1, update, nil) },
+		"split.Split.Update, cold": func(update any) error { return halves.Update(ctx, 1, nil, update) },
+		"subset.Subset.Update":     func(update any) error { return items.Update(ctx, 1, 2, update) },
+	} {
+		for _, row := range []struct {
+			update any
+			want   string
+		}{
+			{(*bson.D)(nil), "the update is nil"}, {(*bson.M)(nil), "the update is nil"}, {bson.D{}, "the update is empty"}, {bson.D(nil), "the update is empty"},
+			{bson.M{}, "the update is empty"}, {&bson.D{}, "the update is empty"}, {&bson.D{{Key: "n", Value: 1}}, "fields without an operator such as $set"},
+		} {
+			if err := call(row.update); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%s with %T(%v): %v", name, row.update, row.update, err)
+			}
+		}
 	}
 }
