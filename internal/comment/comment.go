@@ -15,8 +15,9 @@ import (
 // Options are a comment as the driver takes it: an option of each kind of command. Making these anew for each command would
 // cost several allocations.
 type Options struct {
-	value any  // nil for no comment
-	kept  bool // it comes from the user, and no call replaces it
+	value any    // nil for no comment
+	call  string // whose comment it is
+	kept  bool   // it comes from the user, and no call replaces it
 
 	Find           lister[options.FindOptions]
 	FindOne        lister[options.FindOneOptions]
@@ -108,10 +109,15 @@ func Call(ctx context.Context, name string) context.Context {
 	}
 	n, ok := notes.Load(name)
 	if !ok {
-		n, _ = notes.LoadOrStore(name, made("mongopatterns "+name))
+		of := made("mongopatterns " + name)
+		of.call = name
+		n, _ = notes.LoadOrStore(name, of)
 	}
 	return context.WithValue(ctx, key{}, n)
 }
+
+// CallOf returns the call that ctx is of, "" if it is of none or has a comment of the user's.
+func CallOf(ctx context.Context) string { return OptionsOf(ctx).call }
 
 // With is ctx for commands with a comment of the user's, or without any if text is empty.
 func With(ctx context.Context, text string) context.Context {

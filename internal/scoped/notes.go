@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -68,8 +69,11 @@ func (n *Notes) Begin() {
 	n.err = nil
 }
 
-// Failed notes an error after which the transaction must not be committed.
-func (n *Notes) Failed(err error) {
+// Failed notes an error after which the transaction must not be committed, with the call that ctx is of.
+func (n *Notes) Failed(ctx context.Context, err error) {
+	if call := comment.CallOf(ctx); call != "" {
+		fault.In(&err, call)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.err = err
@@ -139,7 +143,7 @@ func failed(ctx context.Context, err error) {
 	}
 	var server mongo.ServerError
 	if errors.As(err, &server) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
-		n.Failed(err)
+		n.Failed(ctx, err)
 	}
 }
 

@@ -214,7 +214,7 @@ func join(ctx context.Context, coll *scoped.Collection, fn func(ctx context.Cont
 	before, failed := t.notes.Writes(), t.notes.Err() != nil
 	err := unsupported(fn(ctx))
 	if err != nil && !failed && (t.notes.Writes() > before || t.notes.Err() != nil) {
-		t.notes.Failed(err) // it says more than the command's
+		t.notes.Failed(ctx, err) // it says more than the command's
 	}
 	return err
 }

@@ -3,7 +3,9 @@ package calls_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -86,6 +88,11 @@ func TestIgnoredRefusals(t *testing.T) {
 			is := errors.Is(err, row.want)
 			if row.want == nil {
 				is = mongo.IsDuplicateKeyError(err)
+			}
+			method, _, _ := strings.Cut(name, ",")
+			text := strings.NewReplacer(": ", ".", " ", "").Replace(fmt.Sprint(err)) // as in "subset: insert many: "
+			if !strings.Contains(text, strings.ToLower(method)+".") {
+				t.Errorf("the error does not name %s: %v", method, err)
 			}
 			if !is || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone || runs != 1 {
 				t.Errorf("%d runs, %v, want %v", runs, err, row.want)
