@@ -900,7 +900,7 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 			if want.Type == 0 {
 				want = c.empty.Lookup(e.Key)
 			}
-			if !value.Agree(have, want, slack(have, want)) {
+			if !agree(have, want) {
 				out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: mongopatterns.WrongField, Collection: c.targets.Name(), ID: id, Field: e.Key, Have: have, Want: want})
 			}
 		}
@@ -911,6 +911,18 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 // blank reports whether a target has none of the computed fields.
 func (c *core) blank(doc bson.Raw) bool {
 	return !slices.ContainsFunc(c.fields, func(e bson.E) bool { return doc.Lookup(e.Key).Type != 0 })
+}
+
+// agree reports whether a stored value is the computed one, but for the slack of each number in it.
+func agree(have, want bson.RawValue) bool {
+	if have.Type != want.Type || want.Type != bson.TypeEmbeddedDocument && want.Type != bson.TypeArray {
+		return value.Agree(have, want, slack(have, want))
+	}
+	stored, _ := bson.Raw(have.Value).Elements()
+	computed, _ := bson.Raw(want.Value).Elements()
+	return slices.EqualFunc(stored, computed, func(a, b bson.RawElement) bool {
+		return a.Key() == b.Key() && agree(a.Value(), b.Value())
+	})
 }
 
 // slack is what a double may differ by, a billionth, because its sum depends on the order; below 1 a billionth of 1,

@@ -132,3 +132,34 @@ func TestRepairUnderConstantChange(t *testing.T) {
 	}
 	right(t, db, c, opts)
 }
+
+// Sums inside documents and arrays may differ from the stored ones by as little as others may.
+func TestRoundedSumsInside(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	sources, targets := db.Collection("sources"), db.Collection("targets")
+	c := testkit.Must(computed.New[int, int, bson.D](sources, targets, computed.Rule{
+		KeyField: "of", Empty: testkit.D("inside", testkit.D("sums", bson.A{}), "count", 0),
+		Pipeline: mongo.Pipeline{
+			testkit.D("$group", testkit.D("_id", "$of", "sum", testkit.D("$sum", "$n"), "count", testkit.D("$sum", 1))),
+			testkit.D("$project", testkit.D("inside", testkit.D("sums", bson.A{"$sum"}), "count", 1)),
+		}}, nil))
+	testkit.Insert(t, sources, testkit.D("_id", 1, "of", 1, "n", 0.1), testkit.D("_id", 2, "of", 1, "n", 0.2), testkit.D("_id", 3, "of", 1, "n", 0.3))
+	for _, test := range []struct {
+		inside any
+		wrong  int
+	}{
+		{testkit.D("sums", bson.A{0.6}), 0}, {testkit.D("sums", bson.A{0.6000000001}), 0}, {testkit.D("sums", bson.A{0.61}), 1},
+		{testkit.D("sums", bson.A{0.6, 0}), 1}, {testkit.D("sums", 0.6), 1}, {testkit.D("sum", bson.A{0.6}), 1}, {bson.A{bson.A{0.6}}, 1}, {bson.D{}, 1}, {nil, 1},
+	} {
+		testkit.OK(t, errorOf(targets.ReplaceOne(t.Context(), testkit.D("_id", 1), testkit.D("_id", 1, "inside", test.inside, "count", 3), options.Replace().SetUpsert(true))))
+		var found []mongopatterns.Problem
+		for p, err := range c.Check(t.Context(), nil) {
+			testkit.OK(t, err)
+			found = append(found, p)
+		}
+		if len(found) != test.wrong {
+			t.Errorf("%v: %v", test.inside, found)
+		}
+	}
+}
