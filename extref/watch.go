@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -110,6 +111,9 @@ func (c *core) watch(ctx context.Context, tokens *scoped.Collection, opts *Watch
 	if slices.ContainsFunc(c.collections(), func(other *scoped.Collection) bool { return same(other, tokens) }) {
 		return fault.Invalid("tokens: the collection has other documents")
 	}
+	if txn.Running(ctx) {
+		return fault.Invalid("it follows changes, which a transaction cannot: call it outside of Transact")
+	}
 	if w.o.MaxAwait < 0 {
 		return fault.Invalid("WatchOptions.MaxAwait: it must not be negative")
 	}
@@ -142,6 +146,12 @@ var historyLost = []int{
 	260, // InvalidResumeToken
 	280, // ChangeStreamFatalError
 	286, // ChangeStreamHistoryLost
+}
+
+// noToken are the server's codes for a document that is no token of it.
+var noToken = []int{
+	9,     // FailedToParse
+	40647, // Bad resume token
 }
 
 // interrupted reports an error that passes: the server is unavailable, busy, or another member of
@@ -225,13 +235,18 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	}
 	const update = "$updateDescription."
 	// A change stream needs read concern majority; the client's may be another.
-	return w.source.In(nil).Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
+	stream, err := w.source.In(nil).Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
 		expr.Op("$match", kinds),
 		expr.Op("$project", expr.D("kind", "$operationType", "id", "$documentKey._id", "paths", expr.Op("$concatArrays",
 			expr.Map(expr.Op("$objectToArray", expr.IfNull(update+"updatedFields", bson.D{})), "field", "$$field.k"),
 			expr.IfNull(update+"removedFields", bson.A{}),
 			expr.IfNull(update+"truncatedArrays.field", bson.A{})))),
 	}, opts)
+	if w.token != nil && fault.HasCode(err, noToken...) {
+		err = fmt.Errorf("the token in %s is damaged: delete the document, and Watch begins with a Repair: %w", w.tokens.Name(), err)
+		err = fault.Of(value.New(w.o.Name), err)
+	}
+	return stream, err
 }
 
 // apply propagates the sources whose changes are in one reply of the server, possibly an empty one,

@@ -251,6 +251,43 @@ func TestWatchGivesUp(t *testing.T) {
 	}
 }
 
+// A transaction cannot follow changes: Watch says so and does not wait for the server to refuse it.
+func TestWatchInATransaction(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, _, _ := orders(t, db, 1, &extref.Options{Deferred: true})
+	err := mongopatterns.Transact(bounded(t), db.Client(), func(ctx context.Context) error {
+		if err := testkit.ErrorOf(db.Collection("other").InsertOne(ctx, d("_id", 1))); err != nil {
+			return err
+		}
+		return r.Watch(ctx, db.Collection("tokens"), nil)
+	})
+	if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "outside of Transact") {
+		t.Error(err)
+	}
+}
+
+// A document that is no token of the server is an error that says where it stands, and what to do.
+func TestWatchDamagedToken(t *testing.T) {
+	t.Parallel()
+	for _, token := range []any{bson.D{}, d("_data", 7), d("_data", "x"), d("other", 1)} {
+		db := mongotest.Database(t)
+		r, _, _ := orders(t, db, 1, &extref.Options{Deferred: true})
+		insert(t, db.Collection("tokens"), d("_id", "mine", "token", token))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		err := r.Watch(ctx, db.Collection("tokens"), &extref.WatchOptions{Name: "mine", MaxAwait: 20 * time.Millisecond})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), `_id "mine": the token in tokens is damaged`) {
+			t.Errorf("%v: %v", token, err)
+		}
+		testkit.Must(db.Collection("tokens").DeleteOne(t.Context(), d("_id", "mine")))
+		reconciled := make(chan tally, 1)
+		stop := watching(t, r, db.Collection("tokens"), &extref.WatchOptions{Name: "mine", MaxAwait: 20 * time.Millisecond, Reconciled: func(r tally) { reconciled <- r }})
+		receive(t, reconciled)
+		stop()
+	}
+}
+
 // The source is dropped and made again.
 func TestWatchDroppedSource(t *testing.T) {
 	t.Parallel()
