@@ -455,6 +455,26 @@ func (f *fragile) UnmarshalBSON([]byte) error { return errors.New("no copy") }
 
 func (f fragile) MarshalBSON() ([]byte, error) { return bson.Marshal(*f.doc) }
 
+// Without versions a command holds the followed fields three times. More than it can hold is refused, and nothing is written.
+func TestLargeFollowedFieldsUnversioned(t *testing.T) {
+	db := mongotest.Database(t)
+	r, customers, _ := orders(t, db, 1, nil, unversioned)
+	if result := ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", strings.Repeat("x", 5_200_000)))); result.Copies.Done != 1 {
+		t.Errorf("%+v", result)
+	}
+	large := set("name", strings.Repeat("y", 6_000_000))
+	_, err := r.Update(bounded(t), 1, large)
+	if !errors.Is(err, mongopatterns.ErrInvalid) || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone || !strings.Contains(err.Error(), "at most 5 MiB") {
+		t.Error(err)
+	}
+	inSync(t, r)
+	must(t)(customers.UpdateByID(bounded(t), 1, large)) // by old code
+	_, err = r.Propagate(bounded(t), 1, nil)
+	if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "at most 5 MiB") {
+		t.Error(err)
+	}
+}
+
 // Followed fields that fill most of a document are copied: no command holds them more often than it can.
 func TestLargeFollowedFields(t *testing.T) {
 	for name, bytes := range map[string]int{"a third": 6_000_000, "nearly all": 16<<20 - 100_000} {

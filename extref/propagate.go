@@ -143,8 +143,9 @@ func (c *core) compares() bool {
 // all targets have versions.
 func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	for _, t := range c.following {
-		var err error
+		err := t.comparable(s)
 		switch {
+		case err != nil:
 		case w.DryRun:
 			var n int64
 			n, err = t.primary.CountDocuments(ctx, expr.And(t.proper(s.key, t.than("$lt", s)), w.Filter))
@@ -159,6 +160,21 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 		if err != nil {
 			return fmt.Errorf("target %s: %w", t.Name, err)
 		}
+	}
+	return nil
+}
+
+// comparable refuses a state that no command can compare with the copies of a target without versions.
+func (t *target) comparable(s state) error {
+	if !t.Unversioned {
+		return nil
+	}
+	bytes := 0
+	for _, f := range t.Fields {
+		bytes += len(s.value(f).Value)
+	}
+	if bytes > maxHeld {
+		return fault.Invalid("the followed fields have %d bytes, and at most 5 MiB can be copied without versions", bytes)
 	}
 	return nil
 }

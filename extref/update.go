@@ -134,8 +134,8 @@ type plan struct {
 
 func (p plan) value(f Field) bson.RawValue { return p.values[slices.Index(p.fields, f)] }
 
-// maxRaised bounds the values of a raised update, in bytes: it holds each three times, and a command 16 MiB.
-const maxRaised = 5 << 20
+// maxHeld bounds the values that a command compares and writes, in bytes: it holds each three times, and can have 16 MiB.
+const maxHeld = 5 << 20
 
 func size(values []bson.RawValue) (n int) {
 	for _, v := range values {
@@ -181,7 +181,7 @@ func (c *core) plan(update any) plan {
 			p.fields, p.values = append(p.fields, c.follow[i]), append(p.values, v)
 		}
 	}
-	if !p.touches || !simple || size(p.values) > maxRaised {
+	if !p.touches || !simple || size(p.values) > maxHeld {
 		return p
 	}
 	p.changes = bson.D{unlike(p.fields, p.value, func(f Field) string { return f.Path })}
