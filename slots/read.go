@@ -47,7 +47,8 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	if v.Type == 0 || v.Type == bson.TypeNull {
 		return m, p.Named(t.UnixMilli(), "", mongopatterns.ErrNotFound)
 	}
-	return codec.DecodeValue[M](g.frame.Codec, v)
+	m, err = codec.DecodeValue[M](g.frame.Codec, v)
+	return m, p.Named(t.UnixMilli(), "", err)
 }
 
 // misfiled returns the error of CheckStart if starts of the series are strings, which no range of dates finds,
@@ -185,7 +186,7 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 		if all, _ := g.entries(newest); len(all) > 0 {
 			last := slices.MaxFunc(all, func(a, b windows.Entry) int { return cmp.Compare(a.Time, b.Time) })
 			m, err := codec.DecodeValue[M](g.frame.Codec, last.Raw)
-			return slotOf(m, last), err
+			return slotOf(m, last), windows.Place{Series: raw}.Named(last.Time, "", err)
 		}
 		if before = time.UnixMilli(g.frame.StartOf(newest)); before.IsZero() { // the first window of all, and no limit to Filter
 			return slot, mongopatterns.ErrNotFound

@@ -462,6 +462,23 @@ func TestLatestInTheFirstWindow(t *testing.T) {
 	}
 }
 
+// The error for a slot that cannot be read says which one it is.
+func TestUnreadableSlotIsNamed(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	written := testkit.Must(slots.New[int, string](db.Collection("c"), timeseries.Days(nil), nil))
+	read := testkit.Must(slots.New[int, int](db.Collection("c"), timeseries.Days(nil), nil))
+	at := time.Date(2024, 1, 2, 3, 4, 0, 0, time.UTC)
+	testkit.OK(t, written.Set(t.Context(), 7, at, "x"))
+	_, get := read.Get(t.Context(), 7, at)
+	_, latest := read.Latest(t.Context(), 7)
+	for call, err := range map[string]error{"get": get, "latest": latest} {
+		if !errors.Is(err, mongopatterns.ErrMalformed) || !strings.HasPrefix(err.Error(), "slots: "+call+": series 7, time 2024-01-02T03:04:00Z: ") {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
 // A slot for which the document of its window has no room is ErrInvalid, which names the document.
 func TestSetBeyondADocument(t *testing.T) {
 	s := newSlots[int, string](t, fresh(t), timeseries.Days(nil), nil)
