@@ -58,9 +58,11 @@ func TestBeforeFilter(t *testing.T) {
 	a, live, archived := orders(t)
 	testkit.Insert(t, live, d("_id", "before", "at", on(9)), d("_id", "at", "at", on(10)), d("_id", "after", "at", on(11)),
 		d("_id", "missing"), d("_id", "null", "at", nil), d("_id", "text", "at", "2020-01-01"), d("_id", "number", "at", 5),
-		d("_id", "all before", "at", bson.A{on(1), on(9)}), d("_id", "one after", "at", bson.A{on(1), on(11)}), d("_id", "none", "at", bson.A{}))
-	done(t, 2)(a.Move(t.Context(), a.BeforeFilter(on(10)), nil))
-	same(t, []any{"all before", "before"}, ids(t, archived))
+		d("_id", "all before", "at", bson.A{on(1), on(9)}), d("_id", "one after", "at", bson.A{on(1), on(11)}), d("_id", "none", "at", bson.A{}),
+		d("_id", "before and others", "at", bson.A{"2030-01-01", on(1), nil, 5}), d("_id", "after and others", "at", bson.A{"2020-01-01", on(11), nil, 5}),
+		d("_id", "only others", "at", bson.A{"2020-01-01", 5}))
+	done(t, 3)(a.Move(t.Context(), a.BeforeFilter(on(10)), nil))
+	same(t, []any{"all before", "before", "before and others"}, ids(t, archived))
 
 	// By the time in an ObjectID, to the second.
 	db := mongotest.Database(t)

@@ -47,8 +47,8 @@
 //
 // Move takes any filter. bson.D{} selects all documents, and nil is refused. BeforeFilter(t) selects
 // the documents whose TimeField is a date before t. A document without the field, or with another
-// value there than a date, stays live. A document with several dates, in an array, is as old as its
-// newest. A time of exactly t is not before t, so consecutive cuts select every document once. The
+// value there than a date, stays live. In an array the newest date counts, and values that are no dates
+// do not. A time of exactly t is not before t, so consecutive cuts select every document once. The
 // default TimeField is _id, whose ObjectID holds the time of creation in seconds, and needs no other
 // index. For any other field EnsureIndexes creates an index in the live collection.
 //
