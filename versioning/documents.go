@@ -288,7 +288,7 @@ func (c stamp) value() bson.RawValue {
 // after returns the stamp with the time to store: in milliseconds, and not earlier than the time of
 // before.
 func (c stamp) after(before stamp) stamp {
-	if c.at.IsZero() {
+	if c.at.UnixMilli() == (time.Time{}).UnixMilli() { // also less than a millisecond later, which would be stored as unknown
 		c.at = time.Now()
 	}
 	c.at = time.UnixMilli(c.at.UnixMilli()).UTC()

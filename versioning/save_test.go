@@ -1001,6 +1001,13 @@ func TestTimesOutOfRange(t *testing.T) {
 	if n := testkit.Count(t, db.Collection("revisions"), bson.D{}); n != 0 || get(t)(d.Get(ctx, "a")).Number != 1 {
 		t.Errorf("%d revisions", n)
 	}
+	// One that is the zero time in milliseconds is now, as that is.
+	for id, at := range map[string]time.Time{"zero": {}, "almost": time.Time{}.Add(999 * time.Microsecond)} {
+		get(t)(d.Insert(ctx, counter{ID: id}, by("", "", at)))
+		if got := get(t)(d.Get(ctx, id)).Change.At; time.Since(got) > time.Hour {
+			t.Errorf("%v: %v", at, got)
+		}
+	}
 	// The first and the last one are stored, and those that follow raised.
 	get(t)(d.Edit(ctx, "old", func(c *counter) error { c.N = 1; return nil }, by("", "", time.Time{}.Add(time.Millisecond))))
 	last := time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
