@@ -251,6 +251,28 @@ func TestWatchGivesUp(t *testing.T) {
 	}
 }
 
+// A running Watch needs a connection besides those of the other calls (docs/settings.md).
+func TestWatchNeedsAConnection(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, _, _ := orders(t, db, 1, &extref.Options{Deferred: true})
+	small := mongotest.Database(t, options.Client().SetMaxPoolSize(1)).Client().Database(db.Name())
+	ping := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		return small.RunCommand(ctx, d("ping", 1)).Err()
+	}
+	testkit.OK(t, ping(time.Minute))
+	one := newRef[int, bson.D](t, small.Collection("customers"), []extref.Target{ordering(small.Collection("orders"))}, &extref.Options{Deferred: true})
+	reconciled := make(chan tally, 1)
+	stop := watching(t, one, small.Collection("tokens"), &extref.WatchOptions{MaxAwait: 5 * time.Second, Reconciled: func(result tally) { reconciled <- result }})
+	receive(t, reconciled)
+	eventually(t, "no connection is left", func() bool { return ping(500*time.Millisecond) != nil })
+	stop()
+	testkit.OK(t, ping(time.Minute))
+	inSync(t, r)
+}
+
 // A transaction cannot follow changes: Watch says so and does not wait for the server to refuse it.
 func TestWatchInATransaction(t *testing.T) {
 	t.Parallel()
