@@ -1,6 +1,7 @@
 package subset_test
 
 import (
+	"slices"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -110,4 +111,27 @@ func TestFilter(t *testing.T) {
 	n, err := s.DeleteParent(ctx, 1)
 	same(t, "deleted with the parent", int64(4), n)
 	must(t, err)
+}
+
+// To $exists a zero that omitempty leaves out does not exist.
+func TestFilterByExistence(t *testing.T) {
+	t.Parallel()
+	type item struct {
+		ID    int `bson:"_id"`
+		Likes int `bson:"likes,omitempty"`
+	}
+	for exists, want := range map[bool][]int{true: {2}, false: {1}} {
+		db := mongotest.Database(t)
+		s := testkit.Must(subset.New[int, item](db.Collection("parents"), db.Collection("items"), &subset.Options{Filter: d("likes", d("$exists", exists))}))
+		testkit.Insert(t, db.Collection("parents"), d("_id", 1))
+		testkit.Must(s.Insert(t.Context(), 1, item{ID: 1, Likes: 0}))
+		testkit.Must(s.Insert(t.Context(), 1, item{ID: 2, Likes: 5}))
+		var got []int
+		for _, i := range testkit.Must(s.Top(t.Context(), 1)) {
+			got = append(got, i.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("$exists: %v: %v, not %v", exists, got, want)
+		}
+	}
 }

@@ -43,8 +43,8 @@ type Options struct {
 	Fields []string
 	// Filter selects the items that are kept and counted, such as approved ones: {approved: true},
 	// {deleted_at: {$exists: false}}. The others are stored only in the collection. It may hold
-	// equalities, $eq, $ne, $in, $nin and $exists, and all of them must match. Strings are compared
-	// without a collation. A value that is a Go map with several fields is refused, because the
+	// equalities, $eq, $ne, $in, $nin and $exists, and all of them must match. A field with omitempty
+	// does not exist in an item where it is zero. Strings are compared without a collation. A value that is a Go map with several fields is refused, because the
 	// order of its fields is random. Default nil: all items.
 	Filter any
 	// Values are the numbers in items that parents aggregate. Default none.
