@@ -186,7 +186,7 @@ func (c *core) checkIDField(id bson.RawValue, cold any) error {
 				continue
 			}
 			sets := !within && (operator == "$set" || operator == "$setOnInsert")
-			if to, err := c.codec.Value(v); !sets || err == nil && value.Key(to) != value.Key(id) {
+			if to, err := c.codec.Value(v); !sets || err == nil && !value.Same(to, id) {
 				return fault.Invalid("cold: %s must not change %q, which has the ID", operator, c.idField)
 			}
 		}

@@ -275,7 +275,7 @@ func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Pr
 			return nil, err
 		}
 		r, invalid := d.parseRow(raw)
-		if invalid != nil && slices.ContainsFunc(ids, func(id any) bool { return value.Key(id.(bson.RawValue)) == value.Key(r.id) }) {
+		if invalid != nil && slices.ContainsFunc(ids, func(id any) bool { return value.Same(id.(bson.RawValue), r.id) }) {
 			h := history{store: d}
 			h.found(r.malformed(), r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 			out = append(out, h.problems...)
