@@ -618,6 +618,28 @@ func TestLinkUnadopted(t *testing.T) {
 	allRight(t, tr)
 }
 
+// A node without an array lies where its parent field says. A parent that it has left may list it still, and whichever of the
+// two is read first, a position beside the node is in the list of the one that it names.
+func TestBesideUnadoptedListedTwice(t *testing.T) {
+	t.Parallel()
+	row := rows(t)
+	left, named := dd("_id", "Q", "children", bson.A{"U"}), dd("_id", "P", "children", bson.A{"U"})
+	for name, docs := range map[string][]any{"left first": {left, named}, "named first": {named, left}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := row()
+			tr := newAny(t, coll, tree.ChildReferences, nil)
+			putDocs(t, coll, append(docs, dd("_id", "U", "parent", "P"), dd("_id", "M", "children", bson.A{}))...)
+			good(t, errOf(tr.Insert(ctx, bson.M{"_id": "N"}, tr.Before("U"))))
+			good(t, tr.Move(ctx, "M", tr.After("U")))
+			for id, want := range map[string]bson.A{"P": {"N", "U", "M"}, "Q": {"U"}} {
+				match(t, "the list of "+id, want, testkit.Get(testkit.One[bson.D](t, coll, id), "children"))
+			}
+		})
+	}
+}
+
 // What old code leaves behind when it deletes a node with children is counted by Adopt, too.
 func TestAdoptCountsOrphans(t *testing.T) {
 	t.Parallel()

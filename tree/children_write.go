@@ -164,12 +164,15 @@ func (s *lists) parentAmong(nodes []node, pos position, moving *node) (parent *n
 	return parent, offset, nil
 }
 
-// parentListing finds the parent of a sibling that a position names.
+// parentListing finds the parent of a sibling that a position names: the node that lists it, and if it has no array, the one
+// of those that it names.
 func (s *lists) parentListing(nodes []node, anchor node) (*node, error) {
 	bare := s.isBare(anchor.raw)
-	i := slices.IndexFunc(nodes, func(n node) bool { return holds(n.children, anchor.id) })
+	i := slices.IndexFunc(nodes, func(n node) bool {
+		return holds(n.children, anchor.id) && (!bare || same(anchor.parent, n.id))
+	})
 	switch {
-	case i >= 0 && (!bare || same(anchor.parent, nodes[i].id)):
+	case i >= 0:
 		return &nodes[i], nil
 	case bare: // old code has moved it elsewhere, or inserted it
 		return nil, s.notAdopted(anchor.id)
