@@ -321,3 +321,39 @@ func TestAppendAfterTheNewestIsGone(t *testing.T) {
 	}
 	testkit.Healthy(t, s)
 }
+
+// A document that a field of the user fills is full, although it has few measurements: a transaction that meets it is run
+// again and goes on in the next one.
+func TestFullInTransaction(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src := db.Collection("src")
+	testkit.InsertAll(t, src, []bson.D{plainDoc(1, 3)})
+	type events = *series.Series[string, event]
+	for name, call := range map[string]func(ctx context.Context, s events) error{
+		"append": func(ctx context.Context, s events) error {
+			return mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+				return second(s.AppendMany(ctx, timeseries.Of("s", seconds(3)[2]), nil))
+			})
+		},
+		"adopt": func(ctx context.Context, s events) error { return second(s.Adopt(ctx, src, nil, nil)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			coll := db.Collection(name)
+			s := open[string, event](t, coll, timeseries.Every(time.Hour), &series.Options{Values: values})
+			appendMany(t, s, "s", seconds(1)...)
+			size := len(testkit.Stored[bson.Raw](t, coll)[0])
+			pad := strings.Repeat("x", 16<<20-size-30) // 30 bytes are less than a block
+			testkit.Update(t, coll, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: pad}}}})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := call(ctx, s); err != nil {
+				t.Fatal(err)
+			}
+			if n := testkit.Count(t, coll, bson.D{}); n != 2 || total(t, s) != 2 {
+				t.Errorf("%d documents, %d measurements", n, total(t, s))
+			}
+		})
+	}
+}

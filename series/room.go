@@ -56,6 +56,18 @@ func (c *core) rememberRoom(b *block) {
 	})
 }
 
+// rememberFull notes that the document of a block takes no more, although its count and its bytes do not say so. It does that in
+// a transaction too, because the document stays full if that is undone, and the next attempt must not choose it again.
+func (c *core) rememberFull(b *block) {
+	b.fullBelow = b.seq + 1
+	c.rooms.Change(b.place.Key, func(r room) room {
+		if r.seq > b.seq {
+			return r
+		}
+		return room{seq: b.fullBelow}
+	})
+}
+
 // lookUpDocuments reads the windows of blocks, and chooses the newest document of each, or the one after it if that is
 // full. It removes the blocks that their windows hold already, and refuses those of a window with a misplaced document. In
 // a transaction such a document is an error.

@@ -78,7 +78,7 @@ func (c *core) send(ctx context.Context, blocks []*block, r *mongopatterns.Resul
 		case windows.Taken:
 			again, reason = append(again, b), o.Err
 		case windows.TooLarge: // other fields of the document take the space
-			b.fullBelow = b.seq + 1
+			c.rememberFull(b)
 			again, reason = append(again, b), o.Err
 		case windows.Unkeyed: // the collection is sharded
 			c.sharded.Store(true)
