@@ -79,6 +79,6 @@ func (s *store) withBareMatch(match bson.D, n node) bson.D {
 }
 
 // childrenAndBareMatch is the filter for the children of a node, the bare ones too.
-func (s references) childrenAndBareMatch(n node) bson.D {
+func (s parented) childrenAndBareMatch(n node) bson.D {
 	return s.withBareMatch(s.siblingsMatch(&n), n)
 }

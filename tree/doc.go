@@ -218,7 +218,7 @@ package tree
 //	| `document.go`, `ids.go`, `segments.go` | what is parsed from a document and encoded for one, IDs, paths |
 //	| `representation.go` | the interfaces between the calls and the five representations |
 //	| `parent.go`, `ancestors.go`, `path.go`, `nested.go` | four representations, in which a node names one parent |
-//	| `references.go`, `oneparent*.go`, `order.go` | what these four have in common: reads, writes, the order of siblings |
+//	| `parented.go`, `oneparent*.go`, `order.go` | what these four have in common: reads, writes, the order of siblings |
 //	| `children*.go`, `graph.go` | ChildReferences |
 //	| `bare.go`, `lock.go`, `levels.go`, `pipelines.go` | nodes of old code, the lock, reads level by level, stages |
 //	| `write.go`, `position.go`, `names.go`, `load.go`, `dump.go` | the calls that write, and Dump |
@@ -266,9 +266,9 @@ package tree
 //     `oneParent` (`oneparent*.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
 //     Convert. So a Move is read in `oneparent.go` and in the `fieldsUnder` and `updatesBelow` of one more file: nothing
 //     for parent references, one update of the descendants' beginning for arrays and paths.
-//   - In `oneparent*.go` and `references.go` a call of a function that differs by representation, or by the order of siblings,
+//   - In `oneparent*.go` and `parented.go` a call of a function that differs by representation, or by the order of siblings,
 //     names the interface, as in `s.representation.fieldsUnder` and `s.siblingOrder.orderAt`. The other functions are of
-//     `oneParent`, `references` and `store`.
+//     `oneParent`, `parented` and `store`.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
 //     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a
 //     range; what a Move shifts is in `numbers.swap`, and `liesBelow` finds a cycle.

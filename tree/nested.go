@@ -49,7 +49,7 @@ func (s nestedSets) descendantsMatch(n node, _ int) bson.D {
 }
 
 // numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets.
-type numbers struct{ references }
+type numbers struct{ parented }
 
 // stretch is a range of numbers that move by the same amount; both ends belong to it.
 type stretch struct{ from, to, by int64 }

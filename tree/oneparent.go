@@ -17,7 +17,7 @@ import (
 
 // oneParent implements the calls in the four representations in which a node names one parent.
 type oneParent struct {
-	references
+	parented
 	siblingOrder
 }
 

@@ -44,7 +44,7 @@ const orderGap = 1 << 16
 const orderMax = math.MaxInt64 / 4
 
 // gaps order siblings by an OrderField; without one siblings are not ordered.
-type gaps struct{ references }
+type gaps struct{ parented }
 
 func (s gaps) checkNumbered(node) error                             { return nil }
 func (s gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }

@@ -85,7 +85,7 @@ func (s *store) core() *core {
 	if s.kind == ChildReferences {
 		return &core{store: s, shape: &lists{s}}
 	}
-	l := references{store: s}
+	l := parented{store: s}
 	switch s.kind {
 	case ParentReferences:
 		l.representation = parentRefs{s}

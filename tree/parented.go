@@ -13,14 +13,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// references has the functions that need only a representation and its layout: each node names one parent.
-type references struct {
+// parented has what the representations share in which a node names one parent. Its functions need only the representation
+// and its layout.
+type parented struct {
 	*store
 	representation
 }
 
 // parentRef is parent with nil for a root. The parent need not exist.
-func (s references) parentRef(n node) *ref {
+func (s parented) parentRef(n node) *ref {
 	if named, _ := s.representation.parent(n); s.names(named) {
 		return &named
 	}
@@ -29,7 +30,7 @@ func (s references) parentRef(n node) *ref {
 
 // namedMatch is the filter for nodes by what names them. Those of one path share a condition, because they may be the
 // parents of many nodes.
-func (s references) namedMatch(refs ...ref) bson.D {
+func (s parented) namedMatch(refs ...ref) bson.D {
 	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
 	for _, ref := range refs {
 		if ref.id.Type != 0 {
@@ -57,7 +58,7 @@ func (s references) namedMatch(refs ...ref) bson.D {
 }
 
 // parentMatch is the filter for the parent of a node, nil for a root.
-func (s references) parentMatch(n node) bson.D {
+func (s parented) parentMatch(n node) bson.D {
 	if named := s.parentRef(n); named != nil {
 		return s.namedMatch(*named)
 	}
@@ -65,7 +66,7 @@ func (s references) parentMatch(n node) bson.D {
 }
 
 // parentsMatch matches nothing if all nodes are roots.
-func (s references) parentsMatch(nodes []node) bson.D {
+func (s parented) parentsMatch(nodes []node) bson.D {
 	var refs []ref
 	for _, n := range nodes {
 		if named := s.parentRef(n); named != nil {
@@ -76,12 +77,12 @@ func (s references) parentsMatch(nodes []node) bson.D {
 }
 
 // refTo is the value of refField in the children of parent, or in the roots for nil.
-func (s references) refTo(parent *node) any {
+func (s parented) refTo(parent *node) any {
 	return valueIn(s.representation.fieldsUnder(parent), s.refField)
 }
 
 // siblingsMatch is the filter for the children of parent, or for the roots if parent is nil.
-func (s references) siblingsMatch(parent *node) bson.D {
+func (s parented) siblingsMatch(parent *node) bson.D {
 	switch roots := s.rootRefs(); {
 	case parent == nil && len(roots) > 1:
 		return expr.D(s.refField, expr.Op("$in", roots))
@@ -92,7 +93,7 @@ func (s references) siblingsMatch(parent *node) bson.D {
 }
 
 // rootRefs are the values that refField can have in a root.
-func (s references) rootRefs() bson.A {
+func (s parented) rootRefs() bson.A {
 	if s.byParentField {
 		return s.rootParents()
 	}
@@ -102,14 +103,14 @@ func (s references) rootRefs() bson.A {
 	return bson.A{nil}
 }
 
-func (s references) childrenMatch(n node) bson.D { return s.siblingsMatch(&n) }
+func (s parented) childrenMatch(n node) bson.D { return s.siblingsMatch(&n) }
 
-func (s references) rootsMatch() bson.D {
+func (s parented) rootsMatch() bson.D {
 	return append(s.siblingsMatch(nil), s.notBareRootsMatch()...)
 }
 
 // notBareRootsMatch are the conditions that tell roots from bare nodes, where both may lack the reference.
-func (s references) notBareRootsMatch() bson.D {
+func (s parented) notBareRootsMatch() bson.D {
 	if s.derived != s.refField {
 		return nil
 	}
@@ -117,7 +118,7 @@ func (s references) notBareRootsMatch() bson.D {
 }
 
 // children by a path need the node first, because its path and segment make the path of its children.
-func (s references) children(id any) mongo.Pipeline {
+func (s parented) children(id any) mongo.Pipeline {
 	if s.byParentField {
 		match := expr.D(s.refField, equal(id))
 		if raw, ok := id.(bson.RawValue); ok {
@@ -134,7 +135,7 @@ func (s references) children(id any) mongo.Pipeline {
 
 // siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
 // which all match then.
-func (s references) siblings(id any) mongo.Pipeline {
+func (s parented) siblings(id any) mongo.Pipeline {
 	notBare := s.notBareRootsMatch()
 	p, local := mongo.Pipeline{expr.Op("$match", slices.Concat(s.idMatch(id), s.noArrayMatch(s.refField), notBare))}, s.refField
 	if roots := s.rootRefs(); len(roots) > 1 {
@@ -152,7 +153,7 @@ func (s references) siblings(id any) mongo.Pipeline {
 }
 
 // leaves looks for children of every node unless there are counts.
-func (s references) leaves() mongo.Pipeline {
+func (s parented) leaves() mongo.Pipeline {
 	switch {
 	case s.o.ChildCountField != "":
 		return mongo.Pipeline{expr.Op("$match", expr.D(s.o.ChildCountField, 0))}
@@ -162,24 +163,24 @@ func (s references) leaves() mongo.Pipeline {
 	return s.unreferenced(fieldRef, s.refField, expr.Op("$match", s.notBareMatch()), expr.Op("$set", expr.D(fieldRef, s.representation.refExpr())))
 }
 
-func (s references) roots() mongo.Pipeline {
+func (s parented) roots() mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.rootsMatch())}, s.inOrder())
 }
 
-func (s references) sortedRoots() mongo.Pipeline {
+func (s parented) sortedRoots() mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", append(s.rootsMatch(), s.noArrayMatch(s.refField)...)), s.sorting()}
 }
 
-func (s references) readRoots(ctx context.Context) ([]node, error) {
+func (s parented) readRoots(ctx context.Context) ([]node, error) {
 	return s.aggregate(ctx, s.sortedRoots())
 }
 
-func (s references) rootWith(ctx context.Context, match bson.D) (node, error) {
+func (s parented) rootWith(ctx context.Context, match bson.D) (node, error) {
 	return s.first(ctx, append(s.roots(), expr.Op("$match", match)))
 }
 
 // sortedChildren also finds bare children, where only the parent field names them.
-func (s references) sortedChildren(nodes []node) mongo.Pipeline {
+func (s parented) sortedChildren(nodes []node) mongo.Pipeline {
 	refs, ids := bson.A{}, bson.A{}
 	for _, n := range nodes {
 		if s.checkUsable(n.ref) == nil {
@@ -194,7 +195,7 @@ func (s references) sortedChildren(nodes []node) mongo.Pipeline {
 }
 
 // childrenByParent groups the result of sortedChildren by what the children name.
-func (s references) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
+func (s parented) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
 	found, err := s.aggregate(ctx, s.sortedChildren(nodes))
 	if err != nil {
 		return nil, err
@@ -215,25 +216,25 @@ func (s references) childrenByParent(ctx context.Context, nodes []node) ([][]nod
 }
 
 // prepareAdoption has nothing to write but the fields of the nodes, because these name their parents.
-func (s references) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+func (s parented) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
 	return nil, false, e.readChildren(ctx, b)
 }
 
 // cut: a node has one parent, so no node outside leads into a cycle.
-func (s references) cut(node, *place) []mongo.WriteModel { return nil }
+func (s parented) cut(node, *place) []mongo.WriteModel { return nil }
 
 // addChildren changes the count only, because it is the children that name the parent.
-func (s references) addChildren(children []bson.RawValue) bson.D {
+func (s parented) addChildren(children []bson.RawValue) bson.D {
 	return s.childCountBy(int64(len(children)))
 }
 
-func (s references) fieldsOf(parent *node, _ []node) bson.D {
+func (s parented) fieldsOf(parent *node, _ []node) bson.D {
 	return s.representation.fieldsUnder(parent)
 }
 
 // makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
 // way, and would be orphans.
-func (s references) makeRoot(n node) []mongo.WriteModel {
+func (s parented) makeRoot(n node) []mongo.WriteModel {
 	models := []mongo.WriteModel{update(s.idMatch(n.id), expr.Op("$set", s.representation.fieldsUnder(nil)))}
 	if s.byParentField || s.checkUsable(n.ref) != nil {
 		return models
@@ -242,17 +243,17 @@ func (s references) makeRoot(n node) []mongo.WriteModel {
 }
 
 // checkNotBare refuses a bare node: in these representations it is not adopted.
-func (s references) checkNotBare(n node) error {
+func (s parented) checkNotBare(n node) error {
 	if s.isBare(n.raw) {
 		return s.notAdopted(n.id)
 	}
 	return nil
 }
 
-func (s references) checkAdopted(_ context.Context, n node) error { return s.checkNotBare(n) }
+func (s parented) checkAdopted(_ context.Context, n node) error { return s.checkNotBare(n) }
 
 // checkWay: where the parent field has led to ancestors, nothing is missing.
-func (s references) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
+func (s parented) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
 	if !bare || way > 1 && s.byParentField {
 		return nil
 	}
@@ -260,12 +261,12 @@ func (s references) checkWay(_ context.Context, id bson.RawValue, way int, bare 
 }
 
 // orphaned is the error for a node that names a parent that does not exist.
-func (s references) orphaned(n node) error {
+func (s parented) orphaned(n node) error {
 	return s.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(s.refField))))
 }
 
 // allChildrenMatch is the filter for the children of nodes.
-func (s references) allChildrenMatch(nodes []node) bson.D {
+func (s parented) allChildrenMatch(nodes []node) bson.D {
 	refs := bson.A{}
 	for _, n := range nodes {
 		refs = append(refs, s.refTo(&n))
