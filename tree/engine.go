@@ -170,13 +170,13 @@ func (e *engine) lookAgain(ctx context.Context, p part, writing bool) ([]finding
 	if p.roots {
 		return e.lookAtRoots(ctx)
 	}
-	any := bson.A{e.from.idsMatch(p.ids)}
+	or := bson.A{e.from.idsMatch(p.ids)}
 	for _, id := range p.ids {
 		if value.CheckID(id) != nil { // idsMatch leaves it out
-			any = append(any, e.from.idMatch(id))
+			or = append(or, e.from.idMatch(id))
 		}
 	}
-	nodes, err := e.from.findAll(ctx, expr.Op("$or", any))
+	nodes, err := e.from.findAll(ctx, expr.Op("$or", or))
 	if err != nil {
 		return nil, err
 	}

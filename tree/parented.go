@@ -39,22 +39,22 @@ func (s parented) namedMatch(refs ...ref) bson.D {
 			segments[ref.path] = append(segments[ref.path], ref.segment)
 		}
 	}
-	var any bson.A
+	var or bson.A
 	for _, path := range slices.Sorted(maps.Keys(segments)) {
 		paths := bson.A{path}
 		if path == s.o.PathDelimiter {
 			paths = s.rootRefs()
 		}
 		match := expr.D(s.refField, expr.Op("$in", paths), s.o.SegmentField, expr.Op("$in", segments[path]))
-		any = append(any, append(match, s.notBareMatch()...))
+		or = append(or, append(match, s.notBareMatch()...))
 	}
-	if len(ids) > 0 || len(any) == 0 {
-		any = append(any, s.idsMatch(ids))
+	if len(ids) > 0 || len(or) == 0 {
+		or = append(or, s.idsMatch(ids))
 	}
-	if len(any) == 1 {
-		return any[0].(bson.D)
+	if len(or) == 1 {
+		return or[0].(bson.D)
 	}
-	return expr.Op("$or", any)
+	return expr.Op("$or", or)
 }
 
 // parentMatch is the filter for the parent of a node, nil for a root.
