@@ -87,42 +87,30 @@ func (s oneParent) insert(ctx context.Context, d newDocument, pos position) erro
 
 // holdPosition reads the nodes of a position for a new node, and holds the parent.
 func (s oneParent) holdPosition(ctx context.Context, pos position) (found foundPosition, err error) {
-	found.position = pos
-	if pos.kind == atRoot {
-		return found, nil
-	}
-	if pos.kind == underParent {
-		found.parent, err = s.holdParent(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos))
+	switch pos.kind {
+	case atRoot:
+		return foundPosition{position: pos}, nil
+	case underParent:
+		parent, err := s.holdParent(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos))
 		if err != nil {
 			return found, err
 		}
-		found.anchor = *found.parent
-		return found, nil
+		return foundPosition{position: pos, anchor: *parent, parent: parent}, nil
 	}
-	if found.anchor, err = s.findOne(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos)); err != nil {
+	anchor, err := s.findOne(ctx, s.idMatch(pos.anchorID), s.missingAnchor(pos))
+	if err != nil {
 		return found, err
 	}
-	if err := s.checkBeside(found.anchor); err != nil {
-		return found, err
-	}
-	match := s.parentMatch(found.anchor)
-	if match == nil { // beside a root
-		return found, nil
-	}
-	found.parent, err = s.holdParent(ctx, match, s.orphaned(found.anchor))
-	return found, err
+	return s.positionBeside(ctx, pos, anchor, s.holdParent)
 }
 
 // holdParent reads a parent for a new node so that nobody moves or deletes it: by holdAndRead, which also counts the
 // child. In NestedSets the lock sees to that, and reading is enough.
 func (s oneParent) holdParent(ctx context.Context, match bson.D, ifMissing error) (*node, error) {
-	var n node
-	var err error
 	if s.numbered {
-		n, err = s.findOne(ctx, match, ifMissing)
-	} else {
-		n, err = s.holdAndRead(ctx, match, ifMissing)
+		return s.readParent(ctx, match, ifMissing)
 	}
+	n, err := s.holdAndRead(ctx, match, ifMissing)
 	if err != nil {
 		return nil, err
 	}
@@ -174,28 +162,39 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 
 // readPosition reads the parent of a position whose anchor was read. It is holdPosition for a node that moves, where the
 // lock holds the parent.
-func (s oneParent) readPosition(ctx context.Context, pos position, anchor node) (found foundPosition, err error) {
-	found.position, found.anchor = pos, anchor
-	if pos.kind == atRoot {
-		return found, nil
+func (s oneParent) readPosition(ctx context.Context, pos position, anchor node) (foundPosition, error) {
+	switch pos.kind {
+	case atRoot:
+		return foundPosition{position: pos, anchor: anchor}, nil
+	case underParent:
+		return foundPosition{position: pos, anchor: anchor, parent: &anchor}, s.checkSound(anchor)
 	}
-	if pos.kind == underParent {
-		found.parent = &anchor
-		return found, s.checkSound(anchor)
+	return s.positionBeside(ctx, pos, anchor, s.readParent)
+}
+
+// readParent reads a parent where the lock holds it.
+func (s oneParent) readParent(ctx context.Context, match bson.D, ifMissing error) (*node, error) {
+	n, err := s.findOne(ctx, match, ifMissing)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.checkBeside(anchor); err != nil {
+	return &n, s.checkSound(n)
+}
+
+// positionBeside is the position beside a sibling that was read. The parent, if there is one, comes from readParent or
+// holdParent.
+func (s oneParent) positionBeside(ctx context.Context, pos position, sibling node,
+	parent func(ctx context.Context, match bson.D, ifMissing error) (*node, error)) (found foundPosition, err error) {
+	found.position, found.anchor = pos, sibling
+	if err := s.checkBeside(sibling); err != nil {
 		return found, err
 	}
-	match := s.parentMatch(anchor)
+	match := s.parentMatch(sibling)
 	if match == nil { // beside a root
 		return found, nil
 	}
-	parent, err := s.findOne(ctx, match, s.orphaned(anchor))
-	if err != nil {
-		return found, err
-	}
-	found.parent = &parent
-	return found, s.checkSound(parent)
+	found.parent, err = parent(ctx, match, s.orphaned(sibling))
+	return found, err
 }
 
 // checkBeside refuses a sibling beside which no node can be placed.
