@@ -19,7 +19,7 @@ func (s *lists) checkPosition(pos position) error {
 	if pos.kind == atRoot && pos.first {
 		return errUnordered
 	}
-	if s.o.Graph && pos.sibling() {
+	if s.o.Graph && pos.besideSibling() {
 		return fault.Invalid("Before and After are ambiguous in a graph")
 	}
 	return nil
@@ -52,7 +52,7 @@ func (s *lists) insert(ctx context.Context, d newDocument, pos position) error {
 // parentForInsert finds the ID of the parent for a new node and the offset in its list, -1 for the end. It reads nothing
 // if the position names the parent.
 func (s *lists) parentForInsert(ctx context.Context, pos position) (parent bson.RawValue, offset int, err error) {
-	if !pos.sibling() {
+	if !pos.besideSibling() {
 		return pos.anchorID, pos.offset(), nil
 	}
 	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.listingMatch(pos.anchorID), s.idMatch(pos.anchorID)}))
@@ -98,7 +98,7 @@ func (s *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 		if err != nil {
 			return err
 		}
-		if pos.sibling() && same(pos.anchorID, id) { // beside itself
+		if pos.besideSibling() && same(pos.anchorID, id) { // beside itself
 			return nil
 		}
 		x := pick(nodes, id)
@@ -126,7 +126,7 @@ func (s *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 // position names: from those it is taken, and one of these is its parent then.
 func (s *lists) readForMove(ctx context.Context, id bson.RawValue, pos position) ([]node, error) {
 	listed := []bson.RawValue{id}
-	if pos.sibling() {
+	if pos.besideSibling() {
 		listed = append(listed, pos.anchorID)
 	}
 	nodes, err := s.findAll(ctx, expr.Op("$or", bson.A{s.idsMatch(pos.withAnchor(id)), s.listingMatch(anyOf(listed))}))
@@ -146,7 +146,7 @@ func (s *lists) parentAmong(nodes []node, pos position, moving *node) (parent *n
 	if anchor.raw == nil {
 		return nil, 0, s.missingAnchor(pos)
 	}
-	if !pos.sibling() {
+	if !pos.besideSibling() {
 		return &anchor, pos.offset(), nil
 	}
 	parent, err = s.parentListing(nodes, anchor)

@@ -53,7 +53,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	if err := cmp.Or(err, pos.err); err != nil {
 		return result, err
 	}
-	if pos.position.sibling() || pos.position.first {
+	if pos.position.besideSibling() || pos.position.first {
 		return result, fault.Invalid("Load takes AsRoot or Under")
 	}
 	if entries == nil {

@@ -45,7 +45,7 @@ func (s oneParent) checkAncestors(n node) error {
 
 // checkPosition refuses positions among siblings that are not ordered.
 func (s oneParent) checkPosition(pos position) error {
-	if s.sortField == "" && (pos.first || pos.sibling()) {
+	if s.sortField == "" && (pos.first || pos.besideSibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
 	}
 	return nil
@@ -138,7 +138,7 @@ func (s oneParent) move(ctx context.Context, id bson.RawValue, pos position) err
 		if err := s.checkSound(x); err != nil {
 			return err
 		}
-		if pos.sibling() && same(pos.anchorID, id) { // beside itself
+		if pos.besideSibling() && same(pos.anchorID, id) { // beside itself
 			return nil
 		}
 		to, err := s.readPosition(ctx, pos, anchor)

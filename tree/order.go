@@ -55,7 +55,7 @@ func (s gaps) orderAt(ctx context.Context, pos foundPosition) (fields bson.D, sh
 		return nil, nil, nil
 	}
 	var order int64
-	if pos.sibling() {
+	if pos.besideSibling() {
 		order, shifts, err = s.orderBeside(ctx, pos)
 	} else {
 		order, err = s.orderUnder(ctx, pos)

@@ -23,7 +23,7 @@ type Position[ID any] struct {
 // roots of ChildReferences, the call that gets the Position returns mongopatterns.ErrInvalid. First has no effect on
 // Before and After.
 func (p Position[ID]) First() Position[ID] {
-	p.position.first = !p.position.sibling()
+	p.position.first = !p.position.besideSibling()
 	return p
 }
 
@@ -60,7 +60,7 @@ type foundPosition struct {
 	moving *node // the node that moves there, nil for a new one
 }
 
-func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
+func (p position) besideSibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
 
 // withAnchor returns the ID of the node that moves to the position, and that of the anchor if there is one.
 func (p position) withAnchor(id bson.RawValue) []bson.RawValue {

@@ -99,7 +99,7 @@ func (s *store) missing(id bson.RawValue) error { return s.about(id, mongopatter
 
 // missingAnchor is missing for the anchor of a position.
 func (s *store) missingAnchor(pos position) error {
-	if pos.sibling() {
+	if pos.besideSibling() {
 		return s.missing(pos.anchorID)
 	}
 	return s.about(pos.anchorID, mongopatterns.ErrNoParent)
