@@ -46,13 +46,14 @@ func (c *core) try(ctx context.Context, attempt int, blocks []*block, r *mongopa
 	if err != nil || len(again) == 0 {
 		return nil, err
 	}
-	if err = c.frame.CheckRetry(ctx, attempt, reason); err == nil {
+	noRetry := c.frame.CheckRetry(ctx, attempt, reason)
+	if noRetry == nil {
 		return again, nil
 	}
 	if others := c.refuseMisplaced(ctx, again, r); len(others) == 0 {
 		return nil, nil // all are counted as refused
 	}
-	return nil, err
+	return nil, noRetry
 }
 
 // send sends blocks once and counts them. It returns those to be sent again, and the reason of the server for the last of them.
