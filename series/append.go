@@ -91,7 +91,7 @@ func (b *batch) Add(series, pointer any) error {
 	return b.addDocument(series, doc)
 }
 
-// Store packs the batch and stores the blocks. It can be called again after an error.
+// Store packs the batch and stores the blocks. A transaction that is run again calls it again; it then sends all blocks anew.
 //
 // Cost: that of a batch of AppendMany.
 func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
