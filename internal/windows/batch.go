@@ -77,8 +77,8 @@ func (g *Groups[C]) GroupOf(f *Frame, series any, ms int64) (group *Group[C], er
 	if err := CheckTime(time.UnixMilli(ms)); err != nil {
 		return nil, err
 	}
-	known := value.Cacheable(series)
-	if known {
+	cacheable := value.Cacheable(series)
+	if cacheable {
 		group = g.latest[series]
 	}
 	if group != nil && ms >= group.Place.Start && ms < group.Place.End {
@@ -98,7 +98,7 @@ func (g *Groups[C]) GroupOf(f *Frame, series any, ms int64) (group *Group[C], er
 		}
 		g.byKey[p.Key], g.All = group, append(g.All, group)
 	}
-	if known {
+	if cacheable {
 		g.latest[series] = group
 	}
 	return group, nil
