@@ -17,7 +17,7 @@ import (
 // addStruct is Add for a struct that has the shape.
 func (b *batch) addStruct(series any, m reflect.Value) error {
 	shape := b.core.shape
-	if n := shape.text(m); n > largestRow {
+	if n := shape.textBytes(m); n > largestRow {
 		return fault.Invalid("measurement: it has %d bytes, more than fits into a block", n)
 	}
 	if name := shape.lacks(m); name != "" {

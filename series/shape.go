@@ -106,8 +106,8 @@ func encodesItself(t reflect.Type) bool {
 		reflect.TypeFor[bson.ValueUnmarshaler](), reflect.TypeFor[bson.Zeroer]()}, reflect.PointerTo(t).Implements)
 }
 
-// text is the number of bytes of the strings in a struct, the only fields whose size is not bounded.
-func (s *shape) text(m reflect.Value) (size int) {
+// textBytes is the size of the strings in a struct, the only fields whose size is not bounded.
+func (s *shape) textBytes(m reflect.Value) (size int) {
 	for _, f := range s.fields {
 		if f.kind == reflect.String {
 			size += m.Field(f.i).Len()
