@@ -107,10 +107,9 @@ func contextError(over, waited, last error) error {
 	switch {
 	case over == nil:
 		return last
-	case errors.Is(last, over):
-		if waited == nil {
-			return last
-		}
+	case errors.Is(last, over) && waited == nil:
+		return last
+	case errors.Is(last, over): // waited is the conflict
 	case errors.Is(last, context.Canceled): // the driver's word for the end of a context that shows no deadline
 		waited = cmp.Or(waited, last)
 	case transient(last):
