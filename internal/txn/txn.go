@@ -150,7 +150,7 @@ func (t *transaction) attempts(limited, late context.Context, fn func(ctx contex
 		case !t.again(err):
 			return fault.NotDone(unsupported(err))
 		}
-		if !mongo.IsTimeout(err) { // that of limited, which is about to end
+		if !mongo.IsTimeout(err) { // a timeout is that of limited, which is about to end
 			conflict = err
 		}
 		if over = pauses.Wait(limited); over != nil {
