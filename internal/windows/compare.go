@@ -154,27 +154,31 @@ func (k *comparing) documents(ctx context.Context) iter.Seq2[mongopatterns.Probl
 
 // look returns the problem of a document of the source, and adds its measurements to a batch.
 func (k *comparing) look(b Batch, m scanned) (p mongopatterns.Problem, err error) {
-	kind := map[state]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.state]
 	if m.state != gone {
 		err = k.comparison.Convert(b, bytes.Clone(m.doc))
 	}
-	detail := ""
+	skipped := errors.Is(err, fault.ErrSkip)
+	invalid := !skipped && errors.Is(err, fault.ErrInvalid)
+	var kind mongopatterns.ProblemKind
 	switch {
-	case errors.Is(err, fault.ErrSkip):
-		if m.state == unadopted {
-			kind = ""
-		}
-	case errors.Is(err, fault.ErrInvalid):
-		if detail = err.Error(); kind == "" {
-			kind = mongopatterns.Different
-		}
-	case err != nil:
+	case err != nil && !skipped && !invalid:
 		return p, fault.Of(m.id, err)
-	}
-	if kind == "" {
+	case m.state == unadopted && !skipped:
+		kind = mongopatterns.NotAdopted
+	case m.state == edited:
+		kind = mongopatterns.Edited
+	case m.state == gone:
+		kind = mongopatterns.Deleted
+	case invalid:
+		kind = mongopatterns.Different
+	default:
 		return p, nil
 	}
-	return mongopatterns.Problem{Pattern: k.to.Pattern, Kind: kind, Collection: k.src.Name(), ID: value.Clone(m.id), Detail: detail}, nil
+	p = mongopatterns.Problem{Pattern: k.to.Pattern, Kind: kind, Collection: k.src.Name(), ID: value.Clone(m.id)}
+	if invalid {
+		p.Detail = err.Error()
+	}
+	return p, nil
 }
 
 // series yields the problems of the series, which documents has summed up. Under a filter it yields none, because the source
