@@ -123,8 +123,8 @@ func Batches(ctx context.Context, coll *scoped.Collection, work mongopatterns.Wo
 
 // A Step does one batch and adds what it did to result; Run counts Examined. With work.DryRun it must write
 // nothing. If the server refuses a batch, the Step is called again for each half, so it must not keep state
-// except in result. A Step that returns an error beside Done documents counts these as Skipped when it meets them again, and
-// Run takes that back; or it counts no document as Skipped.
+// except in result. It may return such an error after it has done some documents. When it is called again for the halves it
+// meets them: it must then count each as Skipped, which Run subtracts, or never count anything as Skipped.
 type Step func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error
 
 // Run calls step for all batches. If the server refuses a batch, Run does it again in halves, so that one bad
