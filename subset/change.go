@@ -232,9 +232,9 @@ func (c *core) means() mongo.Pipeline {
 	return mongo.Pipeline{expr.D("$set", expr.Fixed(set))}
 }
 
-// roomFor guards the documents around the paths in the parent: a write would replace any other
-// value by a document. It adds nothing if no path is dotted.
-func (c *core) roomFor(filter bson.D, more ...any) bson.D {
+// guarded adds conditions to the filter of a parent's write, and that what stands around the paths are documents: a write
+// would replace any other value by one. Without conditions and dotted paths it adds nothing.
+func (c *core) guarded(filter bson.D, more ...any) bson.D {
 	all := bson.A(more)
 	for _, step := range c.around {
 		all = append(all, expr.IsType(expr.Field(step), "object", "missing", "null"))
@@ -309,7 +309,7 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	if len(ch.out) == 0 {
 		ready = expr.Op("$or", c.x.counted, c.x.empty)
 	}
-	doc, err := fault.Single(c.parents.FindOneAndUpdate(ctx, c.roomFor(expr.ByID(ch.parent), ready), c.update(ch), options.FindOneAndUpdate().
+	doc, err := fault.Single(c.parents.FindOneAndUpdate(ctx, c.guarded(expr.ByID(ch.parent), ready), c.update(ch), options.FindOneAndUpdate().
 		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer, "sound", expr.Op("$and", c.sound(ch)...))))).Raw()
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)

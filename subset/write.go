@@ -298,7 +298,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(hold.Unmark))
 			continue
 		}
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter, c.sound(ch)...)).SetUpdate(c.update(ch)))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.guarded(filter, c.sound(ch)...)).SetUpdate(c.update(ch)))
 	}
 	result, err := fault.Many(c.parents.BulkWrite(ctx, models))
 	if err != nil {
@@ -349,7 +349,7 @@ func (c *core) writeRest(ctx context.Context, b batch, before []parent) (rest bs
 			}
 			rest = append(rest, ch.parent)
 			unsound := expr.Op("$not", bson.A{expr.Op("$and", c.sound(ch)...)})
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(expr.ByID(ch.parent), unsound)).SetUpdate(c.update(ch)))
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.guarded(expr.ByID(ch.parent), unsound)).SetUpdate(c.update(ch)))
 		}
 	}
 	if len(rest) == 0 {
@@ -412,7 +412,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	projection := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size,
 		"pushedOut", expr.Map(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}), "item", expr.D("_id", "$$item._id"))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
-	filter := c.roomFor(expr.D("_id", expr.Op("$in", these)))
+	filter := c.guarded(expr.D("_id", expr.Op("$in", these)))
 	for doc, err := range cursor.Find(ctx, c.parents, filter, options.Find().SetProjection(projection).SetBatchSize(batchItems+1)) {
 		if err != nil {
 			return nil, fault.Arrays(err)
@@ -522,7 +522,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 		return nil
 	}
 	if ch.inPlace {
-		filter := append(c.roomFor(expr.ByID(parent), c.sound(ch)...), expr.Element(c.o.CountField, expr.D("$type", "number")))
+		filter := append(c.guarded(expr.ByID(parent), c.sound(ch)...), expr.Element(c.o.CountField, expr.D("$type", "number")))
 		if found, err := c.twice(ctx, parent, filter, c.update(ch)); found || err != nil {
 			return err
 		}
