@@ -261,12 +261,12 @@ type element struct {
 }
 
 // id is the item's _id, zero if the item is not a document with one.
-func (h element) id() bson.RawValue {
-	doc, _ := h.item.DocumentOK()
+func (e element) id() bson.RawValue {
+	doc, _ := e.item.DocumentOK()
 	return doc.Lookup("_id")
 }
 
-func (h element) key() string { return itemKey(h.parent, h.id()) }
+func (e element) key() string { return itemKey(e.parent, e.id()) }
 
 func itemKey(parent, id bson.RawValue) string {
 	return fmt.Sprintf("%q%q", value.Key(parent), value.Key(id))
@@ -356,7 +356,7 @@ func (c *core) unstored(ctx context.Context, all []element) ([]element, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(h element) bool { return there[h.key()] }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(e element) bool { return there[e.key()] }), nil
 }
 
 // among returns the keys of those items that the collection has, and calls see for each.

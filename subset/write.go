@@ -140,7 +140,7 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 // _id one of these has, because the insertion would hide that.
 func (c *core) insertBeside(ctx context.Context, ch change, pushedOut []element) (unstored []element, err error) {
 	fresh := ch.in[0]
-	twin := slices.IndexFunc(pushedOut, func(h element) bool { return value.Same(h.id(), fresh.id) })
+	twin := slices.IndexFunc(pushedOut, func(e element) bool { return value.Same(e.id(), fresh.id) })
 	if twin >= 0 {
 		unstored, err = c.unstored(ctx, pushedOut[twin:twin+1])
 		if err != nil {
