@@ -272,12 +272,13 @@ func itemKey(parent, id bson.RawValue) string {
 	return fmt.Sprintf("%q%q", value.Key(parent), value.Key(id))
 }
 
-func read(id bson.RawValue, doc bson.Raw) parent {
-	p := parent{count: doc.Lookup("count"), size: int(doc.Lookup("array", "size").AsInt64())}
-	p.wins, _ = doc.Lookup("array", "wins").BooleanOK()
-	sound, tested := doc.Lookup("sound").BooleanOK()
+// parentOf decodes the server's reply about a parent.
+func parentOf(id bson.RawValue, reply bson.Raw) parent {
+	p := parent{count: reply.Lookup("count"), size: int(reply.Lookup("array", "size").AsInt64())}
+	p.wins, _ = reply.Lookup("array", "wins").BooleanOK()
+	sound, tested := reply.Lookup("sound").BooleanOK()
 	p.anew = tested && !sound
-	for _, item := range value.Values(doc.Lookup("array", "pushedOut")) {
+	for _, item := range value.Values(reply.Lookup("array", "pushedOut")) {
 		p.pushedOut = append(p.pushedOut, element{id, item, -1})
 	}
 	return p
@@ -314,7 +315,7 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)
 	}
-	return read(ch.parent, doc), nil
+	return parentOf(ch.parent, doc), nil
 }
 
 // missed replaces ErrNoDocuments, if that is the error, by the reason why a write has not found its parent.

@@ -326,7 +326,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 		if err != nil {
 			return err
 		}
-		if err := c.refill(ctx, change{parent: ch.parent}, read(ch.parent, doc)); err != nil {
+		if err := c.refill(ctx, change{parent: ch.parent}, parentOf(ch.parent, doc)); err != nil {
 			return err
 		}
 	}
@@ -419,7 +419,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 		}
 		id := doc.Lookup("_id")
 		if i, ok := b.place[value.Key(id)]; ok {
-			out[i], found[i] = read(id, doc), true
+			out[i], found[i] = parentOf(id, doc), true
 		}
 	}
 	if i := slices.Index(found, false); i >= 0 {
