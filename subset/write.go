@@ -512,9 +512,9 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 		ch.in = []item{after}
 	}
 	differs := func(path string) bool { return !value.Lookup(before.doc, path).Equal(value.Lookup(after.doc, path)) }
-	added := func(v Value) bool { return differs(v.Field) }
 	if ch.edits() {
-		if bytes.Equal(before.kept, after.kept) && !slices.ContainsFunc(c.o.Values, added) {
+		summed := slices.ContainsFunc(c.o.Values, func(v Value) bool { return differs(v.Field) })
+		if bytes.Equal(before.kept, after.kept) && !summed {
 			return nil
 		}
 		ch.inPlace = !slices.ContainsFunc(c.o.Sort, func(e bson.E) bool { return differs(e.Key) })
