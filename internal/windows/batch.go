@@ -108,8 +108,8 @@ func (g *Groups[C]) GroupOf(f *Frame, series any, ms int64) (group *Group[C], er
 type Batch interface {
 	Add(series, m any) error // m is of the type that the package gives to Untyped
 	Size() (count, bytes int)
-	// A transaction that is run again calls Store again; it then sends everything anew. If the server refuses some documents, it stores the others and returns
-	// the error of the first, except in a transaction, which the refusal ends.
+	// If the server refuses some documents, Store stores the others and returns the error of the first, except in a
+	// transaction, which the refusal ends. A transaction that is run again calls Store again; it then sends everything anew.
 	Store(ctx context.Context) (mongopatterns.Result, error)
 }
 
