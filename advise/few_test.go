@@ -141,6 +141,12 @@ func TestFewDocuments(t *testing.T) {
 		return bson.D{{Key: "_id", Value: i}, {Key: "games", Value: list}}
 	}))
 	tried(t, db, said(t, db, push, "relation:cups.games", "cups", ""))
+	insert(t, db.Collection("scores"), times(1200, func(i int) bson.D { return bson.D{{Key: "_id", Value: game(i)}} })) // each look names the first of the two
+	for range 16 {
+		if code := said(t, db, push, "relation:cups.games", "cups", "").Findings[0].Code; !strings.Contains(code, `"games"`) || strings.Contains(code, `"scores"`) {
+			t.Errorf("the children are those of another collection:\n%s", code)
+		}
+	}
 }
 
 // Totals have their place in the documents of a small collection as well, even if no query names it, and the field that names

@@ -252,7 +252,8 @@ func (l *looker) ownIDs(ctx context.Context, c *collection, path string) (ownIDs
 
 // nobodys declines _ids of elements that are those of another collection.
 func (l *looker) nobodys(ctx context.Context, c *collection, id, kind string) error {
-	for _, other := range l.all {
+	for _, name := range slices.Sorted(maps.Keys(l.all)) {
+		other := l.all[name]
 		if other == c || other.idType != kind {
 			continue
 		}
@@ -466,7 +467,8 @@ func (l *looker) growing(ctx context.Context, c *collection, a *list) error {
 	if pushes < relationPushes || strings.Contains(a.path, ".") {
 		return declined(fmt.Sprintf("%d $push were seen, or the list is inside a subdocument", pushes))
 	}
-	for _, children := range l.all {
+	for _, name := range slices.Sorted(maps.Keys(l.all)) { // so that each run names the same
+		children := l.all[name]
 		if children.idType != a.element || slices.Contains([]string{"int", "long", "double"}, a.element) && !akin(a.path, children.name) {
 			continue
 		}
