@@ -475,6 +475,17 @@ func TestLargeFollowedFieldsUnversioned(t *testing.T) {
 	}
 }
 
+// A large field that is copied once, and not followed, does not count.
+func TestLargeFrozenFieldUnversioned(t *testing.T) {
+	r, customers, _ := orders(t, mongotest.Database(t), 1, nil, unversioned, func(target *extref.Target) {
+		target.Fields = append(target.Fields, extref.Field{Path: "picture", Frozen: true})
+	})
+	must(t)(customers.UpdateByID(bounded(t), 1, set("picture", strings.Repeat("x", 6_000_000))))
+	if result := ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "Ann"))); result.Copies.Done != 1 {
+		t.Errorf("%+v", result)
+	}
+}
+
 // Followed fields that fill most of a document are copied: no command holds them more often than it can.
 func TestLargeFollowedFields(t *testing.T) {
 	for name, bytes := range map[string]int{"a third": 6_000_000, "nearly all": 16<<20 - 100_000} {

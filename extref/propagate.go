@@ -170,7 +170,7 @@ func (t *target) comparable(s state) error {
 		return nil
 	}
 	bytes := 0
-	for _, f := range t.Fields {
+	for _, f := range t.follow {
 		bytes += len(s.value(f).Value)
 	}
 	if bytes > maxHeld {
