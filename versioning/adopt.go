@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -366,8 +367,8 @@ func (d *store) pastRow(raw bson.Raw, past *Revision[bson.Raw]) (h head, row bso
 	if err != nil {
 		return h, nil, fault.Invalid("Revision.Document: %w", err)
 	}
-	if past.Number < 1 {
-		return h, nil, fault.Invalid("Revision.Number: it is %d and must be 1 or more", past.Number)
+	if past.Number < 1 || past.Number == math.MaxInt64 {
+		return h, nil, fault.Invalid("Revision.Number: it is %d and must be from 1 to %d", past.Number, int64(math.MaxInt64-1))
 	}
 	h = head{id: diff.Find(all, "_id"), number: past.Number}
 	if err := value.CheckID(h.id); err != nil {

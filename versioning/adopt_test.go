@@ -85,7 +85,9 @@ func TestAdoptHistory(t *testing.T) {
 	flat := func(n int, items ...any) bson.D {
 		return bson.D{{Key: "policy_id", Value: 1}, {Key: "items", Value: bson.A(items)}, {Key: "revision", Value: n}, {Key: "set", Value: month(n)}}
 	}
-	if _, err := rows.InsertMany(ctx, []any{flat(1), flat(2, "Sword"), flat(3, "Sword", "Ring"), flat(0),
+	last := flat(4)
+	last[2].Value = int64(math.MaxInt64) // no number comes after it
+	if _, err := rows.InsertMany(ctx, []any{flat(1), flat(2, "Sword"), flat(3, "Sword", "Ring"), flat(0), last,
 		bson.D{{Key: "policy_id", Value: 2}, {Key: "revision", Value: 1}, {Key: "document", Value: bson.D{{Key: "_id", Value: 2}}}},
 		bson.D{{Key: "policy_id", Value: 2}, {Key: "revision", Value: 2}, {Key: "deleted", Value: true}}}); err != nil {
 		t.Fatal(err)
@@ -113,11 +115,11 @@ func TestAdoptHistory(t *testing.T) {
 		t.Errorf("%+v, %v", dry, err)
 	}
 	result, err := d.AdoptRevisions(ctx, read, nil)
-	if err != nil || result.Done != 4 || result.Skipped != 1 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
+	if err != nil || result.Done != 4 || result.Skipped != 1 || result.Failed != 2 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) || !errors.Is(result.Failures[1].Err, mongopatterns.ErrInvalid) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	wantErr(t, "no read", second(d.AdoptRevisions(ctx, nil, nil)), mongopatterns.ErrInvalid)
-	for _, n := range []int{0, 3} { // delete the copy and the row that is not a revision
+	for _, n := range []int64{0, 3, math.MaxInt64} { // delete the copy and the rows that are no revisions
 		remove(t, rows, bson.D{{Key: "policy_id", Value: 1}, {Key: "revision", Value: n}})
 	}
 	if err := d.EnsureIndexes(ctx); err != nil {
