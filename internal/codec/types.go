@@ -63,23 +63,21 @@ func CheckUpdate(what string, update any) error {
 	if !v.IsValid() {
 		return fault.Invalid("%s: the update is nil", what)
 	}
-	first := "$"
+	if d, ok := v.Interface().(bson.D); v.Kind() == reflect.Map && v.Len() == 0 || ok && len(d) == 0 {
+		return fault.Invalid("%s: the update is empty", what)
+	}
+	plain := func(name string) bool { return !strings.HasPrefix(name, "$") }
 	switch u := v.Interface().(type) {
 	case bson.D:
-		if len(u) == 0 {
-			return fault.Invalid("%s: the update is empty", what)
+		if plain(u[0].Key) {
+			return fault.Invalid("%s: the update has fields without an operator such as $set", what)
 		}
-		first = u[0].Key
 	case bson.M:
-		if len(u) == 0 {
-			return fault.Invalid("%s: the update is empty", what)
+		for name := range u {
+			if plain(name) {
+				return fault.Invalid("%s: the update has fields without an operator such as $set", what)
+			}
 		}
-		for first = range u {
-			break
-		}
-	}
-	if !strings.HasPrefix(first, "$") {
-		return fault.Invalid("%s: the update has fields without an operator such as $set", what)
 	}
 	t := reflect.TypeOf(update)
 	if list := t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8; !list && !isDocument(t) {

@@ -79,6 +79,8 @@ func TestUpdatesThatSayNothing(t *testing.T) {
 		}{
 			{(*bson.D)(nil), "the update is nil"}, {(*bson.M)(nil), "the update is nil"}, {bson.D{}, "the update is empty"}, {bson.D(nil), "the update is empty"},
 			{bson.M{}, "the update is empty"}, {&bson.D{}, "the update is empty"}, {&bson.D{{Key: "n", Value: 1}}, "fields without an operator such as $set"},
+			{bson.M{"$set": bson.M{"a": 1}, "$unset": bson.M{"b": 1}, "$inc": bson.M{"c": 1}, "n": 1}, "fields without an operator such as $set"},
+			{map[string]any{}, "the update is empty"},
 		} {
 			if err := call(row.update); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("%s with %T(%v): %v", name, row.update, row.update, err)
