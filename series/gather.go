@@ -103,9 +103,9 @@ func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gathere
 
 // Append buffers the measurement; nil means buffered, not stored. It flushes first if MaxCount, MaxBytes or Interval
 // requires it. If a flush for MaxCount or MaxBytes fails, m is not buffered, so that memory stays bounded. If one for
-// Interval fails, m is buffered, and a later flush or Close returns the error, unless that is a [RefusedError]: then m
-// is not buffered. All other measurements that waited still wait. A measurement that cannot be stored is refused at
-// once with ErrInvalid.
+// Interval fails, m is buffered, and the error is not returned, because a later flush sends again what waits, as after
+// a failed Flush. But after a [RefusedError] Append returns it, and m is not buffered. All other measurements that
+// waited still wait. A measurement that cannot be stored is refused at once with ErrInvalid.
 //
 // Cost: mostly none; when it flushes, that of Flush.
 func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
