@@ -130,7 +130,8 @@
 // Most packages have Options.Scope, such as {tenant: "acme"}. A helper with it sees and writes only documents with these
 // fields. Make one for each tenant.
 //   - Every document needs the fields, in all collections of the pattern, before the first call with a Scope. A
-//     document without them belongs to no tenant, and one with an array in them to several.
+//     document without them belongs to no tenant, and one with an array in them to several. An update pipeline of yours
+//     can make it one of several: only an array without the tenant is set back.
 //   - All programs that write the collections give the same fields. A helper without a Scope is not one for all tenants,
 //     because it stores documents without the fields.
 //   - Where your own code stores the documents, as with attribute, computed and extref, it stores the fields. A reference
