@@ -40,9 +40,7 @@ func freed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 30*time.Second)
 }
 
-func TestMain(m *testing.M) { testkit.Main(m) }
-
-// beside runs tests at the same time.
+// beside runs tests at the same time that only wait: t.Parallel would run as many as there are processors.
 func beside[T any](t *testing.T, cases map[string]T, test func(t *testing.T, of T)) {
 	var group sync.WaitGroup
 	for name, of := range cases {
@@ -107,7 +105,6 @@ func sessions(t *testing.T, test func(t *testing.T, ctx context.Context, p *prox
 
 // An answer to the commit that never comes: the call returns with its context, and says that it does not know.
 func TestSwallowedCommit(t *testing.T) {
-	t.Parallel()
 	type end = func(parent context.Context, within time.Duration) (context.Context, context.CancelFunc)
 	type swallow struct {
 		fault proxy.Fault
@@ -149,7 +146,6 @@ func TestSwallowedCommit(t *testing.T) {
 
 // An answer to an abort that never comes does not hide why the transaction was refused, nor holds up the call.
 func TestSwallowedAbort(t *testing.T) {
-	t.Parallel()
 	refusal := fault.New("owned by another parent", fault.ErrConflict)
 	beside(t, map[string]time.Duration{"at the deadline": time.Second, "long before": time.Minute}, func(t *testing.T, within time.Duration) {
 		sessions(t, func(t *testing.T, parent context.Context, p *proxy.Proxy, coll *mongo.Collection) int {
@@ -180,7 +176,6 @@ func TestSwallowedAbort(t *testing.T) {
 // An abort that a server refuses without having done it, or that comes to a router which does not know the transaction,
 // leaves nothing open.
 func TestUndecidedAbort(t *testing.T) {
-	t.Parallel()
 	refusal := fault.New("owned by another parent", fault.ErrConflict)
 	beside(t, map[string]proxy.Rule{
 		"overloaded":     proxy.Each("abortTransaction", proxy.Overloaded),
@@ -206,7 +201,6 @@ func TestUndecidedAbort(t *testing.T) {
 
 // A function that ends its transaction itself is refused, and what it leaves open is ended.
 func TestEndedByTheFunction(t *testing.T) {
-	t.Parallel()
 	type ending struct {
 		end   func(s *mongo.Session, ctx context.Context) error
 		after error // of the function
@@ -246,7 +240,6 @@ func TestEndedByTheFunction(t *testing.T) {
 
 // A fence that stays open on the server, because its client is gone, takes no lock: others drop the collection at once.
 func TestOpenFence(t *testing.T) {
-	t.Parallel()
 	p := proxy.New(t, mongotest.URI(t))
 	db := mongotest.Database(t, p.Options())
 	t.Cleanup(func() { p.Break(nil) })
@@ -314,7 +307,6 @@ func TestKillAfterTheFence(t *testing.T) {
 // A commit that the server refuses until the deadline is sent a few times, with pauses. If the client has a Timeout,
 // the driver repeats it until then without pauses: docs/failures.md says so.
 func TestRefusedCommits(t *testing.T) {
-	t.Parallel()
 	const within = 700 * time.Millisecond
 	beside(t, map[string]*options.ClientOptions{
 		"default": options.Client(),
@@ -353,12 +345,11 @@ func TestRefusedCommits(t *testing.T) {
 
 // Where it is not known whether the server is a mongos, the session is killed as on one.
 func TestUnknownRouter(t *testing.T) {
-	t.Parallel()
 	commands := make(chan string, 1000)
 	var db *mongo.Database
 	var broken sync.Once
 	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		if e.CommandName == "aggregate" { // of the fence; the next hello asks for the kind of server
+		if e.CommandName == "hello" { // it asks for the kind of server; those of the driver itself are not told
 			broken.Do(func() { mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"hello"}, Code: 1, Times: 1}) })
 		}
 		commands <- e.CommandName
@@ -411,49 +402,50 @@ func TestCommitIsRepeated(t *testing.T) {
 // The driver retries a commit once. When it finds no server for the retry, it returns the error of the first attempt; a
 // write concern error then has a type that is not a mongo.ServerError. Run sends the commit again.
 func TestCommitWithoutAServerToRepeatIt(t *testing.T) {
-	t.Parallel()
-	beside(t, map[string]proxy.Fault{
+	for name, refused := range map[string]proxy.Fault{
 		"refused":       proxy.Refuse(proxy.NotWritablePrimary),
 		"write concern": proxy.ConcernError(proxy.NotWritablePrimary),
-	}, func(t *testing.T, refused proxy.Fault) {
-		p := proxy.New(t, mongotest.URI(t))
-		t.Cleanup(func() { p.Break(nil) })
-		stored := mongotest.Database(t).Collection("c")
-		testkit.OK(t, testkit.ErrorOf(stored.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}})))
-		var client *mongo.Client
-		var lose sync.Once
-		answered := func(name string) {
-			if name == "commitTransaction" {
-				lose.Do(func() { _ = client.Ping(t.Context(), nil) }) // its connection closes, so the server is not known any more
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := proxy.New(t, mongotest.URI(t))
+			t.Cleanup(func() { p.Break(nil) })
+			stored := mongotest.Database(t).Collection("c")
+			testkit.OK(t, testkit.ErrorOf(stored.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}})))
+			var client *mongo.Client
+			var lose sync.Once
+			answered := func(name string) {
+				if name == "commitTransaction" {
+					lose.Do(func() { _ = client.Ping(t.Context(), nil) }) // its connection closes, so the server is not known any more
+				}
 			}
-		}
-		// The driver asks a server what it is at most twice a second: one that has just been asked is not found within 50 ms.
-		client = testkit.Must(mongo.Connect(p.Options(), options.Client().SetServerSelectionTimeout(50*time.Millisecond).SetServerMonitoringMode(options.ServerMonitoringModePoll).SetMonitor(&event.CommandMonitor{
-			Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) { answered(e.CommandName) },
-			Failed:    func(_ context.Context, e *event.CommandFailedEvent) { answered(e.CommandName) },
-		})))
-		defer func() { _ = client.Disconnect(context.Background()) }()
-		for client.Ping(patient(t), nil) != nil {
-		}
-		db, commits := client.Database(stored.Database().Name()), 0
-		refused.Before = func() { commits++ }
-		p.Break(func(c proxy.Command) *proxy.Fault {
-			switch {
-			case c.Name == "ping":
-				return &proxy.CloseBefore
-			case c.Name == "commitTransaction" && c.N == 0:
-				return &refused
+			// The driver asks a server what it is at most twice a second: one that has just been asked is not found within 50 ms.
+			client = testkit.Must(mongo.Connect(p.Options(), options.Client().SetServerSelectionTimeout(50*time.Millisecond).SetServerMonitoringMode(options.ServerMonitoringModePoll).SetMonitor(&event.CommandMonitor{
+				Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) { answered(e.CommandName) },
+				Failed:    func(_ context.Context, e *event.CommandFailedEvent) { answered(e.CommandName) },
+			})))
+			defer func() { _ = client.Disconnect(context.Background()) }()
+			for client.Ping(patient(t), nil) != nil {
 			}
-			return nil
+			db, commits := client.Database(stored.Database().Name()), 0
+			refused.Before = func() { commits++ }
+			p.Break(func(c proxy.Command) *proxy.Fault {
+				switch {
+				case c.Name == "ping":
+					return &proxy.CloseBefore
+				case c.Name == "commitTransaction" && c.N == 0:
+					return &refused
+				}
+				return nil
+			})
+			err := txn.Run(patient(t), scoped.On(db.Collection("c")), func(ctx context.Context) error { return inc(ctx, db.Collection("c"), "a") })
+			if err != nil || commits != 1 {
+				t.Errorf("%v, %d commits were refused", err, commits)
+			}
+			if n := value(t, stored, "a"); n != 1 {
+				t.Errorf("a is %d", n)
+			}
 		})
-		err := txn.Run(patient(t), scoped.On(db.Collection("c")), func(ctx context.Context) error { return inc(ctx, db.Collection("c"), "a") })
-		if err != nil || commits != 1 {
-			t.Errorf("%v, %d commits were refused", err, commits)
-		}
-		if n := value(t, stored, "a"); n != 1 {
-			t.Errorf("a is %d", n)
-		}
-	})
+	}
 }
 
 // In a context without a deadline the Timeout of the client ends a command, an abort or a commit without an answer, and
@@ -646,12 +638,11 @@ func TestLimit(t *testing.T) {
 // A transaction whose abort is lost is ended in the background, whatever the client's settings are and whatever comes
 // after it in the session.
 func TestLostAbort(t *testing.T) {
-	t.Parallel()
 	refused := errors.New("refused")
 	fails := func(coll *mongo.Collection) func(context.Context) error {
 		return func(ctx context.Context) error { return errors.Join(inc(ctx, coll, "a"), refused) }
 	}
-	beside(t, map[string]func(ctx context.Context, coll *mongo.Collection) error{
+	for name, run := range map[string]func(ctx context.Context, coll *mongo.Collection) error{
 		"another read preference": func(ctx context.Context, coll *mongo.Collection) error {
 			session, err := coll.Database().Client().StartSession()
 			if err != nil {
@@ -674,29 +665,30 @@ func TestLostAbort(t *testing.T) {
 			defer end()
 			return errors.Join(txn.Run(ctx, scoped.On(coll), fails(coll)), txn.Run(ctx, scoped.On(coll), func(context.Context) error { return refused }))
 		},
-	}, func(t *testing.T, run func(ctx context.Context, coll *mongo.Collection) error) {
-		p := proxy.New(t, mongotest.URI(t))
-		db := mongotest.Database(t, p.Options(), options.Client().SetReadPreference(readpref.SecondaryPreferred()))
-		coll, other := db.Collection("c"), mongotest.Database(t).Client().Database(db.Name()).Collection("c")
-		if _, err := other.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Break(nil) })
-		p.Break(proxy.Nth("abortTransaction", "", 0, proxy.SilentBefore))
-		if err := run(t.Context(), coll); !errors.Is(err, refused) {
-			t.Error(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // the server itself takes a minute
-		defer cancel()
-		if err := inc(ctx, other, "a"); err != nil {
-			t.Errorf("the document is locked: %v", err)
-		}
-	})
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := proxy.New(t, mongotest.URI(t))
+			db := mongotest.Database(t, p.Options(), options.Client().SetReadPreference(readpref.SecondaryPreferred()))
+			coll, other := db.Collection("c"), mongotest.Database(t).Client().Database(db.Name()).Collection("c")
+			if _, err := other.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { p.Break(nil) })
+			p.Break(proxy.Nth("abortTransaction", "", 0, proxy.SilentBefore))
+			if err := run(t.Context(), coll); !errors.Is(err, refused) {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // the server itself takes a minute
+			defer cancel()
+			if err := inc(ctx, other, "a"); err != nil {
+				t.Errorf("the document is locked: %v", err)
+			}
+		})
+	}
 }
 
 // A context that ends before its deadline, as one that joins two others may, bounds the commit.
 func TestEndBeforeTheDeadline(t *testing.T) {
-	t.Parallel()
 	p := proxy.New(t, mongotest.URI(t))
 	db := mongotest.Database(t, p.Options())
 	t.Cleanup(func() { p.Break(nil) })

@@ -399,7 +399,6 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 
 // Without a server nobody is in the way: the error has the label of a conflict, and no code.
 func TestNoServerIsNoConflict(t *testing.T) {
-	t.Parallel()
 	ctx, cancel := context.WithCancel(patient(t))
 	defer cancel()
 	p := proxy.New(t, mongotest.URI(t))
