@@ -59,17 +59,21 @@ func (s *seenAt) add(key string, at time.Time) {
 	s.times[key] = append(s.times[key], at)
 }
 
-// logLag is how far apart the profile and the log may write one command.
-const logLag = 10 * time.Millisecond
+// logLag is how far apart the profile and the log of a busy server may write one command.
+const logLag = time.Second
 
-// take reports that a log has a query of the profile, which is then taken from those of the log.
+// take reports that a log has a query of the profile. That with the nearest time is taken from those of the log.
 func (s *seenAt) take(key string, at time.Time) bool {
-	times := s.times[key]
-	i := slices.IndexFunc(times, func(t time.Time) bool { return t.Sub(at).Abs() <= logLag })
-	if i < 0 {
+	times, nearest := s.times[key], -1
+	for i, t := range times {
+		if t.Sub(at).Abs() <= logLag && (nearest < 0 || t.Sub(at).Abs() < times[nearest].Sub(at).Abs()) {
+			nearest = i
+		}
+	}
+	if nearest < 0 {
 		return false
 	}
-	s.times[key] = slices.Delete(slices.Clone(times), i, i+1)
+	s.times[key] = slices.Delete(slices.Clone(times), nearest, nearest+1)
 	return true
 }
 

@@ -112,9 +112,9 @@ func TestSeenOnce(t *testing.T) {
 	}
 	profile(t, db, 0, 100_000) // a loaded machine may log the insert
 	insert(t, db.Collection("pages"), docs)
-	deep := func(times, from int) {
+	deep := func(times, from int, by string) {
 		for i := range times {
-			cursor, err := db.Collection("pages").Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: "year", Value: 1}}).SetSkip(int64(from+i)).SetLimit(20))
+			cursor, err := db.Collection("pages").Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: by, Value: 1}}).SetSkip(int64(from+i)).SetLimit(20))
 			testkit.OK(t, err)
 			testkit.OK(t, cursor.Close(ctx))
 		}
@@ -144,13 +144,13 @@ func TestSeenOnce(t *testing.T) {
 		return report
 	}
 	profile(t, db, 0, -1)
-	deep(2, 1050) // the log alone has these
+	deep(2, 1050, "views") // the log alone has these: other finds than the next, which are sent in the same second
 	profile(t, db, 2, -1)
-	deep(6, 1001)
+	deep(6, 1001, "year")
 	raise(40)
 	add()
 	profile(t, db, 2, 100_000)
-	deep(3, 1060) // and the profile these
+	deep(3, 1060, "_id") // and the profile these
 	profile(t, db, 0, 100)
 	logged := serverLog(t, db)
 	seen(logged, "find", 11)
