@@ -15,7 +15,10 @@ import (
 )
 
 // The time for a transaction that may be open when its call returns: first for the fence, and then for the kill.
-var fenceBound = 20 * time.Second // an election may come first; a test shortens it
+var (
+	fenceBound   = 20 * time.Second // an election may come first; a test shortens it
+	callersBound = grace            // for the fence in a session of the caller; a test lengthens it
+)
 
 const (
 	killBound  = 10 * time.Second
@@ -42,7 +45,7 @@ func (t *transaction) release(limited, late context.Context) {
 	case t.ownSession:
 		t.session.EndSession(late)
 	case t.mayBeOpen:
-		bound, stop := context.WithTimeout(late, grace)
+		bound, stop := context.WithTimeout(late, callersBound)
 		defer stop()
 		t.fence(bound)
 	}
