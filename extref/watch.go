@@ -148,7 +148,7 @@ var historyLost = []int{
 	286, // ChangeStreamHistoryLost
 }
 
-// noToken are the server's codes for a document that is no token of it.
+// noToken are the codes with which the server refuses a damaged token.
 var noToken = []int{
 	9,     // FailedToParse
 	40647, // Bad resume token

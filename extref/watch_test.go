@@ -289,7 +289,7 @@ func TestWatchInATransaction(t *testing.T) {
 	}
 }
 
-// A document that is no token of the server is an error that says where it stands, and what to do.
+// If the token that Watch has stored is damaged, its error says which document holds it and what to do.
 func TestWatchDamagedToken(t *testing.T) {
 	t.Parallel()
 	for _, token := range []any{bson.D{}, d("_data", 7), d("_data", "x"), d("other", 1)} {

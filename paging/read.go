@@ -102,12 +102,12 @@ func (p *core) fetch(ctx context.Context, src *source, window span) (out documen
 }
 
 const (
-	maxPassed = 1000     // documents that fetch reads of each value to pass over them
+	maxPassed = 1000     // documents that fetch reads for each value only to skip them
 	maxGiven  = 14 << 20 // bytes that one command can hold
 )
 
-// passed returns the place of the first document after those that the span leaves out, nil if there is none. The server
-// sorts all places for it, null and missing as equals, because what it sorts is computed.
+// passed returns the place of the first document that is not skipped, or nil if all are. For this the server sorts the
+// places of all documents. It treats null and missing as equal there, because it sorts computed values.
 func (p *core) passed(ctx context.Context, src *source, window span) (at place, err error) {
 	var branches []bson.D
 	if window.at != nil {

@@ -582,7 +582,8 @@ func TestCheckAndRepair(t *testing.T) {
 	is(t, db, "1>Eve", "2>Eve", "3>Eve", "Eve>1", "Eve>2", "Eve>3")
 }
 
-// A reference for which the other side has no room is Remaining, and its document is Done only if something else changed.
+// If the other side has no room for a reference, Repair counts it as Remaining. It counts the document as Done only if it
+// changed something else.
 func TestRepairWithoutRoom(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

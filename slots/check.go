@@ -62,7 +62,7 @@ func (g *grid) scan() maintain.Scan {
 // unfitting is true in what Check reads of a document if some of its slots have no place.
 const unfitting = "~unfitting"
 
-// unfits is true if v, or a value in it above the slots, is not a document. A missing one is none.
+// unfits is an expression that is true if v is there and not a document, or if it contains such a value above the slots.
 func (g *grid) unfits(v string, levels int) any {
 	if levels == 1 {
 		return expr.Op("$not", bson.A{expr.IsType(v, "object", "missing")})

@@ -323,8 +323,8 @@ func TestForeignRows(t *testing.T) {
 	}
 }
 
-// A row that lists several documents, or several numbers, is none of their revisions. Check names it once, and no call
-// meets it. The unique index does: a save that would archive such a number is ErrInconsistent.
+// A row with an array of documents or of numbers is not a revision. Check reports it once, and no call reads it. But the
+// unique index covers it, so a save that archives one of its numbers returns ErrInconsistent.
 func TestRowsOfArrays(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
