@@ -69,7 +69,7 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
-		// A filter takes an array of false for false, the calls do not.
+		// The filter for typical parents takes undefined for null before MongoDB 8.0, the calls do not.
 		fine := bson.A{expr.IsType(expr.Field(c.o.FlagField), "missing", "null", "bool"),
 			expr.IsType(expr.Field(c.o.moved()), "missing", "null"), expr.IsType(expr.Field(c.o.OutsideField), "missing", "null"),
 			c.isList(), expr.Op("$not", bson.A{c.overBounds()})}

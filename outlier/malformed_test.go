@@ -3,6 +3,7 @@ package outlier_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,43 @@ func insertOutlier(t *testing.T, db *mongo.Database, id int, items, outside any,
 	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}, {Key: "items", Value: items},
 		{Key: "items_overflow", Value: true}, {Key: "items_outside", Value: outside}, {Key: "items_moved", Value: bson.NewObjectID()}})
 	insert(t, db.Collection("extras"), extras...)
+}
+
+// A filter takes an array for each value in it. A parent that has one in a field of the package is not adopted, and its
+// deletion takes its overflow documents along.
+func TestArraysInFieldsOfOthers(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	parents, extras := db.Collection("parents"), db.Collection("extras")
+	for _, set := range []bool{false, true} {
+		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: set})
+		for field, odd := range map[string]func(was bson.RawValue) any{
+			"items_overflow": func(was bson.RawValue) any { return bson.A{was, false} },
+			"items_moved":    func(was bson.RawValue) any { return bson.A{was} },
+			"items_outside":  func(was bson.RawValue) any { return bson.A{was} },
+		} {
+			insert(t, parents, bson.D{{Key: "_id", Value: 1}})
+			add(t, lists, 1, ints(0, 9)...)
+			split := testkit.Find[bson.Raw](t, parents, bson.D{})[0]
+			if split.Lookup(field).Type == 0 {
+				t.Fatalf("no %s in %v", field, split)
+			}
+			testkit.Must(parents.UpdateByID(t.Context(), 1, bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: odd(split.Lookup(field))}}}}))
+			before := testkit.Find[bson.D](t, parents, bson.D{})
+			for name, err := range map[string]error{"Add": testkit.ErrorOf(lists.Add(t.Context(), 1, 77)), "Remove": testkit.ErrorOf(lists.Remove(t.Context(), 1, 0))} {
+				if !errors.Is(err, mongopatterns.ErrNotAdopted) {
+					t.Errorf("%s beside %s: %v", name, field, err)
+				}
+			}
+			if after := testkit.Find[bson.D](t, parents, bson.D{}); !reflect.DeepEqual(before, after) {
+				t.Errorf("%s: %v was written as %v", field, before, after)
+			}
+			testkit.OK(t, lists.Delete(t.Context(), 1))
+			if n := testkit.Count(t, extras, bson.D{}); n != 0 {
+				t.Errorf("%s: %d overflow documents are left", field, n)
+			}
+		}
+	}
 }
 
 // A number outside that nobody can read is no sign of a write-back: nothing is dropped, though elements stand on both sides.

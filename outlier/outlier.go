@@ -247,9 +247,12 @@ func (o *Options) fixed() (x fixed) {
 	x.outside = expr.Fixed(expr.Cond(counts, outside, 0))
 	null := expr.IsType(field, "null")
 	x.isNull = map[bool]any{true: expr.Fixed(null), false: expr.Fixed(expr.Op("$not", bson.A{null}))}
-	x.typical = expr.D(o.FlagField, expr.Fixed(expr.Op("$in", bson.A{nil, false})))
-	x.outlier = expr.D(o.FlagField, true, o.moved(), expr.Op("$type", "objectId"), o.OutsideField, // the same values as stateOf accepts
-		expr.D("$gte", 1, "$lte", int64(math.MaxInt64), "$type", bson.A{"int", "long", "double"}))
+	single := func(condition ...any) any { // the same values as stateOf accepts
+		return expr.Fixed(append(expr.D(condition...), expr.Element("$not", expr.AnArray)))
+	}
+	x.typical = expr.D(o.FlagField, single("$in", bson.A{nil, false}))
+	x.outlier = expr.D(o.FlagField, single("$eq", true), o.moved(), single("$type", "objectId"), o.OutsideField,
+		single("$gte", 1, "$lte", int64(math.MaxInt64), "$type", bson.A{"int", "long", "double"}))
 	x.own = expr.D("$or", expr.Fixed(bson.A{x.typical, x.outlier}))
 	return x
 }
